@@ -43,7 +43,8 @@ class KfpApi:
         calls: (method, path) of every request.
         answered: (method, path, status, answer) of every request.
         version: that the server reports; "unknown" if its image was built without one.
-        pipeline_store: "database", or "kubernetes", where pipelines and their versions are objects of the cluster.
+        pipeline_store: "database", or "kubernetes", where pipelines and their versions are objects of the cluster;
+            empty before 2.14, whose health response does not say.
         multi_user: whether every experiment and run must belong to a user.
         answers: statuses to answer the next requests with, before anything happens.
         lose_answer_of: (method, part of a path); the next such request is carried out and its connection cut.
@@ -95,7 +96,8 @@ class KfpApi:
 
     def healthz(self, query: Json, body: Any) -> Json:
         said = {"commit_sha": "unknown", "tag_name": self.version}
-        return {**said, "multi_user": self.multi_user, "pipeline_store": self.pipeline_store}
+        stored = {"pipeline_store": self.pipeline_store} if self.pipeline_store else {}
+        return {**said, "multi_user": self.multi_user, **stored}
 
     def kubectl_apply(self, manifests: str) -> None:
         """Applies pipelines and versions as Kubernetes objects, which KFP shows if it stores them so."""

@@ -23,13 +23,13 @@ from components.train.mpijob.settings import JobSettings
 from pipelines.task_settings import ClusterSettings
 
 CONFIG_MAP, SECRET = "config map", "secret"
-_PLURALS = {CONFIG_MAP: "configmaps", SECRET: "secrets"}
+PLURALS = {CONFIG_MAP: "configmaps", SECRET: "secrets"}
 # KFP's config map with the default pipeline root, and KFP's built-in default.
-LAUNCHER, _ROOT = "kfp-launcher", "defaultPipelineRoot"
+LAUNCHER, ROOT = "kfp-launcher", "defaultPipelineRoot"
 _KFP_ROOT = "minio://mlpipeline/v2/artifacts"
 TIMEOUT = (4.0, 20.0)  # to connect, to read; seconds
 # The default namespace of KFP.
-_KFP_NAMESPACE = "kubeflow"
+KFP_NAMESPACE = "kubeflow"
 # MLflow's client would retry for minutes.
 _SHORT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
 
@@ -198,7 +198,7 @@ def gather(
         held=held,
         endpoint=endpoint or environment.get("KFP_ENDPOINT", ""),
         user=namespace,
-        root=root or launcher.get(_ROOT, "") or _KFP_ROOT,
+        root=root or launcher.get(ROOT, "") or _KFP_ROOT,
         account=account,
         environment=environment,
     )
@@ -222,7 +222,7 @@ def _find(namespace: str) -> tuple[Kubernetes | None, str, str]:
         own = find_cluster()
     except NoCluster as error:
         return None, f"no cluster ({error}); run in a pod, or set KUBECONFIG", ""
-    kubernetes = Kubernetes(impatient_client(), namespace or own or _KFP_NAMESPACE)
+    kubernetes = Kubernetes(impatient_client(), namespace or own or KFP_NAMESPACE)
     try:
         version = str((kubernetes.get("/version") or {}).get("gitVersion", "of unknown version"))
     except KfrecError as error:
@@ -237,7 +237,7 @@ def _read(kubernetes: Kubernetes, settings: ClusterSettings) -> Iterator[Held]:
     names += [(SECRET, name) for step in settings.steps.values() for name in step.secrets]
     for kind, name in dict.fromkeys([*names, (CONFIG_MAP, LAUNCHER)]):
         try:
-            body = kubernetes.object(_PLURALS[kind], name)
+            body = kubernetes.object(PLURALS[kind], name)
         except (Refused, KfrecError) as error:
             yield Held(kind, name, None, str(error))
             continue

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from components.cluster.api import Refused
 from components.cluster.rights import RIGHTS, Right
+from components.errors import KfrecError
 from components.train.mpijob.job import KIND
-from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, SECRET, Examined, Held
+from pipelines.cluster.connection import ask
+from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, PLURALS, SECRET, TIMEOUT, Examined, Held
+from pipelines.doctor.cluster.kfp_version import kfp_version
 from pipelines.doctor.examination import Finding, missing, note, ok
 
 _APPLY = "kubectl apply -k the overlay"
+# Where images are, and values of the manifests that stand for one's own.
+_REGISTRY = "KFREC_REGISTRY"
+_PLACEHOLDER = re.compile(r"\b(registry\.example\.org|profile-name|PROJECT|BUCKET|ACCOUNT|REGION|ROLE)\b")
 # Keys that a step requires, and how to create them.
 _NEEDED = {
-    (CONFIG_MAP, "kfrec-config"): (("MLFLOW_TRACKING_URI",), _APPLY),
+    (CONFIG_MAP, "kfrec-config"): (("MLFLOW_TRACKING_URI", _REGISTRY), f"{_APPLY}, which names its values"),
     (CONFIG_MAP, "kfrec-mpijob"): (("mpijob.yaml",), _APPLY),
     (SECRET, "kfrec-mlflow"): (
         ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
@@ -29,12 +37,10 @@ _NEEDED = {
 # Schemes of stores that need a key, and whether an IAM role can replace it.
 _KEYED = {"s3": True, "minio": False}
 _OBJECT_STORE = "kfrec-object-store"
-# Rights of KFP's launcher and Argo's executor in the pod of every step.
-_OF_KFP = (
-    Right("", "configmaps", ("get",)),
-    Right("", "secrets", ("get",)),
-    Right("argoproj.io", "workflowtaskresults", ("create", "patch")),
-)
+# Rights of KFP's launcher and Argo's executor in the pod of every step, and the first KFP whose Argo needs the last.
+_OF_KFP = (Right("", "configmaps", ("get",)), Right("", "secrets", ("get",)))
+_RESULTS = Right("argoproj.io", "workflowtaskresults", ("create", "patch"))
+_RESULTS_SINCE = (2, 14)
 _OWN_ROLE = "apply the role of manifests/base/rights.yaml and bind it"
 _ROLE_OF_KFP = "bind KFP's own role: pipeline-runner, or kubeflow-edit in multi-user KFP"
 
@@ -77,6 +83,45 @@ def settings(examined: Examined) -> Iterator[Finding]:
     for held in examined.held:
         if held.name != LAUNCHER and not (held.name == _OBJECT_STORE and examined.scheme not in _KEYED):
             yield _mounted(held, examined, role_may_do=_KEYED.get(examined.scheme, False))
+    yield from _placeholders(examined)
+    yield from _references(examined)
+
+
+def _placeholders(examined: Examined) -> Iterator[Finding]:
+    """Values that are still those of the manifests."""
+    for held in examined.held:
+        for key, text in (held.values or {}).items() if held.kind == CONFIG_MAP else ():
+            line = next((line for line in text.splitlines() if _PLACEHOLDER.search(line)), "")
+            if found := _PLACEHOLDER.search(line):
+                yield missing(
+                    f"config map {held.name}: {key}: {line.strip()} has the placeholder {found[1]}",
+                    f"put your own value into the overlay; {_APPLY}",
+                )
+
+
+def _references(examined: Examined) -> Iterator[Finding]:
+    """Objects and images that the settings of MPIJobs and steps name."""
+    job, place = examined.job, "config map kfrec-mpijob: mpijob.yaml"
+    registry = examined.environment.get(_REGISTRY, "").rstrip("/")
+    if registry and not examined.job_mistake and not job.image.startswith(f"{registry}/"):
+        yield note(f"{place}: image: {job.image} is not from {_REGISTRY}={registry}", "correct one of them")
+    if job.namespace and examined.api.get(f"/api/v1/namespaces/{job.namespace}") is None:
+        yield missing(f"{place}: namespace: there is no namespace {job.namespace}", "correct it")
+        return
+    named = [(place, "secret_environment", SECRET, name, examined.job_namespace) for name in job.secret_environment]
+    named += [(place, "config_environment", CONFIG_MAP, n, examined.job_namespace) for n in job.config_environment]
+    named += [(place, "image_pull_secrets", SECRET, name, examined.job_namespace) for name in job.image_pull_secrets]
+    own = {name for step in examined.settings.steps.values() for name in step.image_pull_secrets}
+    file = str(examined.settings.source)
+    named += [(file, "image_pull_secrets", SECRET, name, examined.api.namespace) for name in sorted(own)]
+    for where, field, kind, name, namespace in named:
+        if name == _OBJECT_STORE or (kind, name) in _NEEDED:
+            continue
+        try:
+            if examined.api.object(PLURALS[kind], name, namespace) is None:
+                yield missing(f"{where}: {field}: {kind} {name} is not in {namespace}", "correct the name, or make it")
+        except Refused as no:
+            yield note(f"{where}: {field}: {kind} {name} may not be looked up ({no.status})")
 
 
 def _mounted(held: Held, examined: Examined, role_may_do: bool) -> Finding:
@@ -122,7 +167,7 @@ def rights(examined: Examined) -> Iterator[Finding]:
     try:
         for right in RIGHTS:
             yield _right(examined, right, who, examined.job_namespace, _OWN_ROLE)
-        for right in _OF_KFP:
+        for right in _of_kfp(examined):
             yield _right(examined, right, who, own, _ROLE_OF_KFP)
     except Refused as no:
         yield note(
@@ -135,6 +180,17 @@ def rights(examined: Examined) -> Iterator[Finding]:
             "these are the rights of the caller",
             "--service-account kfrec-pipeline checks those of the steps' account",
         )
+
+
+def _of_kfp(examined: Examined) -> tuple[Right, ...]:
+    """The rights that this version of KFP needs; those of an unknown version may not be necessary."""
+    try:
+        oldest = kfp_version(examined, ask(examined.endpoint, timeout=TIMEOUT))[1] if examined.endpoint else None
+    except KfrecError:
+        oldest = None
+    if oldest is None:
+        return (*_OF_KFP, replace(_RESULTS, without="KFP 2.14 and newer need it, this version is not known"))
+    return _OF_KFP if oldest < _RESULTS_SINCE else (*_OF_KFP, _RESULTS)
 
 
 def _right(examined: Examined, right: Right, who: str, namespace: str, remedy: str) -> Finding:

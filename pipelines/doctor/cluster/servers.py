@@ -10,18 +10,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
+import requests
+
 from components.cluster.api import Refused
 from components.errors import KfrecError
 from components.secrets import without_password
 from components.storage import Store, Unavailable, is_uri, open_store
 from components.storage.s3 import KFP_STORE
 from components.tracking.store import prepare
-from pipelines.cluster.connection import ENDPOINT, ask, version_in
-from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, TIMEOUT, Examined
-from pipelines.doctor.examination import Finding, missing, note, ok
+from pipelines.cluster.connection import ENDPOINT, ask
+from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, ROOT, TIMEOUT, Examined
+from pipelines.doctor.cluster.kfp_version import kfp_version
+from pipelines.doctor.examination import MISSING, NOTE, Finding, missing, note, ok
 
 # Older servers do not replace the placeholder of the run id: all runs share one literal text.
 _OLDEST = (2, 5)
+# Since then KFP retries the tasks of a nested DAG, which the steps of a retraining are.
+_RETRIES_NESTED = (2, 14)
+# KFP's own object store: SeaweedFS since 2.16, MinIO before.
+_KFP_STORES = (KFP_STORE, "http://minio-service.kubeflow:9000")
+_ADDRESS = "AWS_ENDPOINT_URL"
+# Keys of kfrec-config that name a folder of a bucket.
+_FOLDERS = ("MLFLOW_ARTIFACTS_DESTINATION", "KFREC_LOGS")
 _STORE_SECONDS = 15.0
 _MLFLOW, _MLFLOW_USER = "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME"
 
@@ -35,9 +45,14 @@ def pipelines(examined: Examined) -> Iterator[Finding]:
         yield finding
         return
     health = ask(examined.endpoint, timeout=TIMEOUT)
-    shown = f"{health.get('tag_name') or 'no version'} at {examined.endpoint}"
-    if (version_in(health) or _OLDEST) < _OLDEST:
+    version, oldest = kfp_version(examined, health)
+    shown = f"{version} at {examined.endpoint}"
+    if oldest is None:
+        yield note(f"{shown}", "kfrec needs Kubeflow Pipelines 2.5 or newer")
+    elif oldest < _OLDEST:
         yield missing(f"{shown}: every run has the same literal run id", "upgrade Kubeflow Pipelines to 2.5 or newer")
+    elif oldest < _RETRIES_NESTED:
+        yield note(f"{shown}: does not retry the steps of a retraining", "upgrade Kubeflow Pipelines to 2.14 or newer")
     namespace = examined.user or (examined.kubernetes.namespace if examined.kubernetes else "")
     query = {"page_size": "1", **({"namespace": namespace} if health.get("multi_user") else {})}
     ask(examined.endpoint, f"experiments?{urlencode(query)}", TIMEOUT)
@@ -67,8 +82,8 @@ def object_store(examined: Examined) -> Iterator[Finding]:
         yield missing(f"{examined.root} cannot hold artifacts", "give gs://, s3:// or minio:// as the pipeline root")
         return
     endpoint = _endpoint(examined.scheme)
-    if endpoint and (finding := _service_state(examined, endpoint, "set AWS_ENDPOINT_URL to http://localhost:9000")):
-        yield finding
+    if endpoint and (finding := _service_state(examined, endpoint, f"set {_ADDRESS} to http://localhost:9000")):
+        yield _with_address_that_answers(examined, endpoint, finding)
         return
     at = f"{examined.root}{f' at {endpoint}' if endpoint else ''}"
     store = open_store(examined.root, _STORE_SECONDS)
@@ -76,15 +91,50 @@ def object_store(examined: Examined) -> Iterator[Finding]:
         store.names()
         _write(store)
     except Unavailable as error:
-        yield missing(f"{at}: {error}", "check that the store is running, and its address")
+        finding = missing(f"{at}: {error}", f"check that the store is running, and {_ADDRESS} of kfrec-config")
+        yield _with_address_that_answers(examined, endpoint, finding) if endpoint else finding
+        return
+    except KfrecError as error:
+        yield missing(f"{error}", f"this is the pipeline root, {LAUNCHER}: {ROOT}")
         return
     yield ok(f"{at}: can be listed and written to")
+    yield from _folders(examined)
     launcher = examined.get(CONFIG_MAP, LAUNCHER)
     if examined.scheme == "s3" and launcher and not launcher.refused and "providers" not in (launcher.values or {}):
         yield note(
             f"{LAUNCHER} has no providers: KFP's launcher has no key of its own for s3://",
             "add the component launcher-s3, unless the pods have a role in IAM",
         )
+
+
+def _folders(examined: Examined) -> Iterator[Finding]:
+    """The other folders of buckets that the settings name."""
+    for key in _FOLDERS:
+        uri = examined.environment.get(key, "")
+        if is_uri(uri):
+            try:
+                open_store(uri, _STORE_SECONDS).names()
+            except (KfrecError, Unavailable) as error:
+                yield missing(f"{key}: {error}", "correct it in the config map kfrec-config")
+
+
+def _with_address_that_answers(examined: Examined, endpoint: str, finding: Finding) -> Finding:
+    """The finding, and which of KFP's stores answers instead."""
+    others = (url for url in _KFP_STORES if url != endpoint and finding.state == MISSING)
+    answering = next((url for url in others if _answers(examined, url)), "")
+    return missing(finding.message, f"{answering} answers: write it into {_ADDRESS}") if answering else finding
+
+
+def _answers(examined: Examined, url: str) -> bool:
+    """Whether a server is at an address: from here, or for the pods of the cluster."""
+    if not _resolves(urlsplit(url).hostname or ""):
+        found = _service_state(examined, url, "")
+        return found is not None and found.state == NOTE
+    try:
+        requests.get(url, timeout=TIMEOUT)
+    except requests.RequestException:
+        return False
+    return True
 
 
 def _endpoint(scheme: str) -> str:

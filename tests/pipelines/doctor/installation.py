@@ -19,7 +19,7 @@ from tests.fakes.kubernetes_api import KubernetesApi, write_kubeconfig
 from tests.fakes.kubernetes_objects import KubernetesObjects
 from tests.fakes.mlflow_server import MlflowServer
 
-REGISTRY = "registry.example.org"
+REGISTRY = "registry.team.org/ads"
 _OF_THE_ENVIRONMENT = ("MLFLOW_", "AWS_", "KFP_", "KF_", "KFREC_REGISTRY", "KUBERNETES_")
 
 
@@ -111,6 +111,7 @@ def installed(
         objects.put("configmaps", "kfrec-config", data={
             "MLFLOW_TRACKING_URI": mlflow.uri, "KFP_ENDPOINT": kfp, "KFREC_REGISTRY": REGISTRY,
             "AWS_ENDPOINT_URL": store, "AWS_DEFAULT_REGION": "us-east-1",
+            "MLFLOW_ARTIFACTS_DESTINATION": "s3://mlpipeline/mlflow", "KFREC_LOGS": "s3://mlpipeline/logs",
         })  # fmt: skip
         here.settings_of_jobs()
         account = {name: mlflow.environment[f"MLFLOW_TRACKING_{name}"] for name in ("USERNAME", "PASSWORD")}

@@ -86,6 +86,10 @@ def _all(*changes: Change) -> Change:
     return lambda here: [change(here) for change in changes]
 
 
+def _ready(service: str) -> Change:
+    return _all(_put("services", service), lambda here: here.objects.ready.update({service: 1}))
+
+
 _ADMIN = {"MLFLOW_TRACKING_USERNAME": "admin"}
 _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
     # subject and state of the line: what is changed, and part of the line
@@ -98,6 +102,16 @@ _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
         "no service": (
             _config(KFP_ENDPOINT="http://ml-pipeline.kfp:8888"),
             "there is no service ml-pipeline in namespace kfp; correct",
+        ),
+    },
+    ("pipelines", "note"): {
+        "a version that nothing tells": (
+            _kfp(version="unknown", pipeline_store=""),
+            "unknown version at http://127.0.0.1",
+        ),
+        "a kfp that retries no nested steps": (
+            _kfp(version="2.5.0"),
+            "does not retry the steps of a retraining; upgrade",
         ),
     },
     ("mpijobs", "missing"): {
@@ -113,6 +127,27 @@ _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
             "config map kfrec-config is not in kubeflow; kubectl apply",
         ),
         "no address of mlflow": (_config(MLFLOW_TRACKING_URI=""), "kfrec-config lacks MLFLOW_TRACKING_URI"),
+        "no registry": (_config(KFREC_REGISTRY=""), "config map kfrec-config lacks KFREC_REGISTRY; kubectl"),
+        "the registry of the manifests": (
+            _config(KFREC_REGISTRY="registry.example.org"),
+            "config map kfrec-config: KFREC_REGISTRY: registry.example.org has the placeholder registry.example.org",
+        ),
+        "an image of the manifests": (
+            _jobs(image="europe-docker.pkg.dev/PROJECT/kfrec/kfrec-train:0.1.0"),
+            "mpijob.yaml: image: europe-docker.pkg.dev/PROJECT/kfrec/kfrec-train:0.1.0 has the placeholder PROJECT",
+        ),
+        "a secret of jobs that is none": (
+            _jobs(secret_environment={"kfrec-objectstore": ["AWS_ACCESS_KEY_ID"]}),
+            "mpijob.yaml: secret_environment: secret kfrec-objectstore is not in kubeflow; correct the name",
+        ),
+        "a pull secret that is none": (
+            _jobs(image_pull_secrets=["pul"]),
+            "mpijob.yaml: image_pull_secrets: secret pul is not in kubeflow",
+        ),
+        "a namespace of jobs that is none": (
+            _jobs(namespace="ad"),
+            "mpijob.yaml: namespace: there is no namespace ad; correct it",
+        ),
         "no job settings": (_gone("configmaps", "kfrec-mpijob"), "config map kfrec-mpijob is not in"),
         "wrong job settings": (_jobs(imgae="x"), "config map kfrec-mpijob: mpijob.yaml: unknown"),
         "job settings that are no yaml": (
@@ -141,6 +176,10 @@ _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
         ),
     },
     ("settings", "note"): {
+        "images of two registries": (
+            _jobs(image="registry.other.org/kfrec-train:0.1.0"),
+            "image: registry.other.org/kfrec-train:0.1.0 is not from KFREC_REGISTRY=registry.team.org/ads",
+        ),
         "secrets that may not be read": (_unreadable("secrets"), "secret kfrec-mlflow may not be read (403"),
     },
     ("accounts", "missing"): {
@@ -162,6 +201,10 @@ _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
             "events: kfrec-pipeline may not list in kubeflow: reasons why pods",
         ),
         "may not read logs": (_refused(("pods/log", "get")), "pods/log: kfrec-pipeline may not get"),
+        "no right to results where nothing tells whether it is needed": (
+            _all(_refused(("workflowtaskresults", "create")), _kfp(version="unknown", pipeline_store="")),
+            "may not create in kubeflow: KFP 2.14 and newer need it",
+        ),
     },
     ("gpus", "note"): {
         "nodes that may not be listed": (
@@ -180,6 +223,15 @@ _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
             "at http://127.0.0.1:9: could not connect, or the connection broke off; check that",
         ),
         "a root that is a folder": (_root("/data"), "cannot hold artifacts"),
+        "a root without a bucket": (_root("minio://othr/v2"), "this is the pipeline root, kfp-launcher: default"),
+        "no bucket of the logs": (
+            _config(KFREC_LOGS="s3://lgs/logs"),
+            "KFREC_LOGS: s3://lgs/logs: not there (NoSuchBucket); check the source and the names of the files; correct it",
+        ),
+        "the store of another kfp": (
+            _all(_config(AWS_ENDPOINT_URL="http://seaweedfs.kubeflow:9000"), _ready("minio-service")),
+            "there is no service seaweedfs in namespace kubeflow; http://minio-service.kubeflow:9000 answers: write it",
+        ),
     },
     ("object store", "note"): {
         "s3 without providers": (_root("s3://mlpipeline/v2"), "kfp-launcher has no providers"),
@@ -245,6 +297,23 @@ def test_an_address_inside_the_cluster_is_looked_at_from_outside(
     ((state, text),) = told.of("mlflow")
     assert (state, told.status) == ("note", 0)
     assert "port-forward service/kfrec-mlflow and set MLFLOW_TRACKING_URI to http://localhost:5000" in text
+
+
+def test_a_kfp_whose_image_has_no_tag_is_known_by_its_config_map(
+    here: Installation, checks_of: Callable[[str], None]
+) -> None:
+    checks_of("pipelines")
+    here.kfp.version = "unknown"
+    assert here.doctor().of("pipelines")[0][1].startswith("2.14 or newer at http")
+    here.objects.put("configmaps", "pipeline-install-config", data={"appName": "pipeline", "appVersion": "2.17.0"})
+    assert here.doctor().of("pipelines")[0][1].startswith("2.17.0 at http")
+
+
+def test_a_kfp_before_2_14_needs_no_right_to_results(here: Installation, checks_of: Callable[[str], None]) -> None:
+    checks_of("rights")
+    here.kfp.version = "2.5.0"
+    _refused(("workflowtaskresults", "create"))(here)
+    assert here.doctor(ACCOUNT).not_ok() == []
 
 
 def test_kfp_with_several_users_is_asked_for_one_of_them(here: Installation, checks_of: Callable[[str], None]) -> None:

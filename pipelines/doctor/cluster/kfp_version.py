@@ -1,0 +1,49 @@
+"""The version of KFP, from what its server and its installation tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from components.cluster.api import Refused
+from components.errors import KfrecError
+from pipelines.cluster.connection import version_in
+from pipelines.doctor.cluster.examined import CONFIG_MAP, KFP_NAMESPACE, PLURALS, Examined
+
+# The config map of KFP's manifests, and its key.
+_CONFIG_MAP, _KEY = "pipeline-install-config", "appVersion"
+# The field of the health response that tells where pipelines are stored, and the first version that has it.
+_FIELD, _SINCE = "pipeline_store", (2, 14)
+
+Version = tuple[int, int]
+
+
+def kfp_version(examined: Examined, health: Mapping[str, Any]) -> tuple[str, Version | None]:
+    """The version for the user, and the oldest one that it can be; None if nothing tells.
+
+    Images that are built without a tag report "unknown"; then KFP's config map has it, unless it may not be read.
+
+    Args:
+        examined: the installation.
+        health: the API server's health response.
+    """
+    for tag in (str(health.get("tag_name", "")), *_installed(examined)):
+        if found := version_in({"tag_name": tag}):
+            return tag, found
+    if health.get(_FIELD):
+        return f"{_SINCE[0]}.{_SINCE[1]} or newer", _SINCE
+    return "unknown version", None
+
+
+def _installed(examined: Examined) -> Iterator[str]:
+    """What the config maps of the namespaces say that KFP may be in."""
+    if examined.kubernetes is None:
+        return
+    host = urlsplit(examined.endpoint).hostname or ""
+    for namespace in dict.fromkeys([*host.split(".")[1:2], examined.api.namespace, KFP_NAMESPACE]):
+        try:
+            found = examined.api.object(PLURALS[CONFIG_MAP], _CONFIG_MAP, namespace)
+        except (Refused, KfrecError):
+            continue
+        yield str(((found or {}).get("data") or {}).get(_KEY, ""))
