@@ -10,12 +10,13 @@ from typing import Any
 
 import yaml
 
-from components.cluster.template import container_security, pod_security
+from components.cluster.template import container_security, own_labels, pod_security
 from components.errors import KfrecError
 from components.images import image
 
 PORT = 8080
-_LABEL = {"app.kubernetes.io/name": "kfrec", "app.kubernetes.io/part-of": "kfrec"}
+# A Deployment: scaling to zero is no use to a server that loads TensorFlow first, and Knative allows less of a pod.
+_MODE = {"serving.kserve.io/deploymentMode": "RawDeployment"}
 _NAME = r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?"
 
 
@@ -52,7 +53,8 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
         "startupProbe": {**probe, "periodSeconds": 5, "failureThreshold": 120},
         "readinessProbe": probe,
         "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi"}},
-        "securityContext": container_security(),
+        # All on the container: Knative refuses a securityContext of the pod, in the mode that takes it.
+        "securityContext": {**_user(), **container_security()},
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
     return {
@@ -60,19 +62,23 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
         "kind": "InferenceService",
         "metadata": {
             "name": name,
-            "labels": _LABEL,
-            "annotations": {"kfrec.io/model": model, "kfrec.io/version": version},
+            "labels": own_labels("serving"),
+            "annotations": {**_MODE, "kfrec.io/model": model, "kfrec.io/version": version},
         },
         "spec": {
             "predictor": {
                 "minReplicas": 1,
                 "automountServiceAccountToken": False,
-                "securityContext": pod_security(),
                 "containers": [container],
                 "volumes": [{"name": "tmp", "emptyDir": {}}],
             }
         },
     }
+
+
+def _user() -> dict[str, Any]:
+    """The part of a pod's securityContext that a container has, too."""
+    return {name: value for name, value in pod_security().items() if name != "fsGroup"}
 
 
 def rendered(model: str, version: str, name: str = "kfrec", registry: str = "") -> str:

@@ -27,7 +27,7 @@ _DENIED = {"401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNot
 _CHANGED = {"412", "416", "PreconditionFailed", "InvalidRange"}
 _BUSY = {"SlowDown", "Throttling", "ThrottlingException", "RequestTimeout", "RequestLimitExceeded"}
 
-# Where KFP 2.16 and later keep artifacts; before, minio-service.kubeflow:9000 (manifests/overlays/standalone-minio).
+# Where KFP 2.16 and later keep artifacts; before, minio-service.kubeflow:9000 (AWS_ENDPOINT_URL of the overlay).
 KFP_STORE = "http://seaweedfs.kubeflow:9000"
 # Settings in a KFP pipeline root, and the client's names for them; settings without a name are ignored.
 _QUERY = {"region": "region_name", "endpoint": "endpoint_url", "disableSSL": "", "s3ForcePathStyle": ""}

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from components.cluster.rights import RIGHTS
+from components.cluster.template import own_labels
 from components.images import VERSION
 from components.settings_file import load_settings_file
 from components.steps.catalog import STEPS, LaunchParameters
@@ -28,7 +29,7 @@ from tests.manifests.pods import containers, pod_templates, violations
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
-OVERLAYS = ("standalone", "standalone-minio", "kubeflow", "gke", "eks")  # with KFP
+OVERLAYS = ("standalone", "kubeflow", "gke", "eks")  # with KFP
 # plain is for a cluster without KFP; the jobs run in its namespace.
 BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "overlays/plain", "jobs", "benchmark")
 OLDEST, NEWEST = "1.29.0", "1.34.0"
@@ -101,7 +102,7 @@ def test_every_pod_is_restricted_and_limited(objects: list[Json]) -> None:
         for template in pod_templates(body):
             name = f"{body['kind']} {body['metadata']['name']}"
             assert violations(template["spec"]) == [], name
-            # Only doctor asks the Kubernetes API; the steps' pods are KFP's.
+            # Of the pods that the manifests define, only doctor asks the Kubernetes API.
             assert template["spec"]["automountServiceAccountToken"] is (name == "CronJob kfrec-doctor"), name
             for container in containers(template["spec"]):
                 resources = container["resources"]
@@ -163,9 +164,8 @@ def test_the_steps_have_exactly_the_rights_they_need(overlay: str) -> None:
 def test_selectors_find_pods_and_policies_close_everything(overlay: str) -> None:
     objects = build(MANIFESTS / "overlays" / overlay)
     labels = [template["metadata"]["labels"] for body in objects for template in pod_templates(body)]
-    labels.append(
-        {"app.kubernetes.io/part-of": "kfrec", "app.kubernetes.io/component": "mpijob"}
-    )  # made by the train step
+    # Made by the train step, and by KServe.
+    labels += [own_labels("mpijob"), own_labels("serving")]
     for body in objects:
         if body["kind"] == "Service":
             assert any(body["spec"]["selector"].items() <= found.items() for found in labels), body["metadata"]["name"]
@@ -234,7 +234,8 @@ def beside(tmp_path: Path) -> Callable[..., list[Json]]:
 
 
 @pytest.mark.parametrize(
-    "chosen", [[], ["kueue"], ["dask"], ["postgres", "kueue", "object-store", "pipeline-runner", "launcher-s3"]]
+    "chosen",
+    [[], ["kueue"], ["dask"], ["doctor", "postgres", "kueue", "object-store", "pipeline-runner", "launcher-s3"]],
 )
 def test_components_combine_as_one_likes(chosen: list[str], beside: Callable[..., list[Json]]) -> None:
     kinds = {(body["kind"], body["metadata"]["name"]) for body in beside(*chosen)}
@@ -282,7 +283,7 @@ def test_servers_and_schedules_have_a_class_and_a_place(beside: Callable[..., li
     found = beside("postgres", "schedules", "placement")
     classes = {body["metadata"]["name"] for body in found if body["kind"] == "PriorityClass"}
     templates = [template["spec"] for body in found for template in pod_templates(body)]
-    assert len(templates) == 5
+    assert len(templates) == 4
     for spec in templates:
         assert spec["priorityClassName"] in classes and spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
 

@@ -27,11 +27,8 @@ pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl
 
 
 def schedules(objects: list[Json]) -> dict[str, Json]:
-    return {
-        body["metadata"]["name"]: body["spec"]
-        for body in objects
-        if body["kind"] == "CronJob" and body["metadata"]["name"] != "kfrec-doctor"
-    }
+    jobs = {body["metadata"]["name"]: body["spec"] for body in objects if body["kind"] == "CronJob"}
+    return {name: spec for name, spec in jobs.items() if name != "kfrec-doctor"}
 
 
 def words_of(schedule: Json, objects: list[Json]) -> list[str]:

@@ -28,4 +28,10 @@ def test_its_pod_validates_strictly_and_is_restricted(version: str) -> None:
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "kfrec"}, "spec": pod}
     kubernetes_validate.validate(body, version, strict=True)
     assert violations(pod) == []
+    assert "securityContext" not in pod, "Knative refuses a pod with one"
     assert pod["containers"][0]["image"].startswith("registry.example.org/team/kfrec-cpu:")
+
+
+def test_it_is_a_deployment_unless_one_says_otherwise() -> None:
+    annotations = inference_service("kfrec-ctr", "1")["metadata"]["annotations"]
+    assert annotations["serving.kserve.io/deploymentMode"] == "RawDeployment"

@@ -226,7 +226,7 @@ _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
         "a root without a bucket": (_root("minio://othr/v2"), "this is the pipeline root, kfp-launcher: default"),
         "no bucket of the logs": (
             _config(KFREC_LOGS="s3://lgs/logs"),
-            "KFREC_LOGS: s3://lgs/logs: not there (NoSuchBucket); check the source and the names of the files; correct it",
+            "KFREC_LOGS: s3://lgs/logs: not there (NoSuchBucket); check the source",
         ),
         "the store of another kfp": (
             _all(_config(AWS_ENDPOINT_URL="http://seaweedfs.kubeflow:9000"), _ready("minio-service")),
