@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 VERSION = "0.1.0"
+# The environment variable with the registry of the images.
+REGISTRY = "KFREC_REGISTRY"
 
 # The steps that need a GPU toolchain have their own images; the others share a slim one.
 _IMAGE_OF_STEP = {"preprocess": "kfrec-preprocess"}

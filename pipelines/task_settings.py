@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from components.errors import KfrecError
-from components.images import image
+from components.images import REGISTRY, image
 from components.settings_file import CLOSED, Quantity, Several, checked, read_yaml, require_mapping
 from components.steps.catalog import STEPS
 
@@ -48,6 +48,7 @@ class NodeAffinity(TypedDict, total=False):
 class TaskSettings:
     """Settings of one step's task; the YAML file of the same name documents each one."""
 
+    image: str = ""
     cpu: Quantity = "1"
     memory: Quantity = "4Gi"
     gpus: Literal[0, 1, 2, 4, 8, 16] = 0
@@ -133,12 +134,25 @@ class ClusterSettings:
 
     def configure(self, task: PipelineTask, step: str) -> None:
         """Applies image and settings to the task of a step."""
-        task.set_container_image(image(step, self.registry))
+        task.set_container_image(self.steps[step].image or image(step, self.registry))
         try:
             self.steps[step].apply(task)
         except (ValueError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise KfrecError(f"{self.source}: settings of the step {step}: {reason}; correct them") from None
+
+    def require_images(self, steps: Iterable[str]) -> None:
+        """Refuses steps whose images no node would find.
+
+        Raises:
+            KfrecError: neither a registry nor the settings of a step name its image.
+        """
+        unnamed = [step for step in steps if not (self.registry or self.steps[step].image)]
+        if unnamed:
+            raise KfrecError(
+                f"the images of {', '.join(unnamed)} have no registry; set {REGISTRY}, give --registry PREFIX, or name "
+                "each image in the --settings file"
+            )
 
     def without_cache(self) -> ClusterSettings:
         """A copy with caching disabled for all steps."""

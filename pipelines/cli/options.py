@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from components.errors import KfrecError
+from components.images import REGISTRY
 from pipelines.defaults import MODEL, PIPELINES, TRAINING, Pipeline
 
 WORKDIR = "runs"
@@ -60,7 +61,7 @@ def add_registry(parser: argparse.ArgumentParser) -> None:
     """--registry of the images."""
     parser.add_argument(
         "--registry",
-        default=os.environ.get("KFREC_REGISTRY", ""),
+        default=os.environ.get(REGISTRY, ""),
         metavar="PREFIX",
         help="prefix of the images' names (default: the environment variable KFREC_REGISTRY)",
     )

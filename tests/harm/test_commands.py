@@ -101,7 +101,7 @@ _NO_KFP: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("wrong", _NO_KFP)
 def test_what_is_not_kfps_api(wrong: str, capfd: pytest.CaptureFixture[str]) -> None:
     with _NO_KFP[wrong]() as url:  # type: ignore[attr-defined]
-        outcome = run_here(["kfrec", "submit", f"--endpoint={url}"], capfd)
+        outcome = run_here(["kfrec", "submit", "--registry=r", f"--endpoint={url}"], capfd)
     assert not outcome.surprise(url.removeprefix("http://"))
     assert "uploaded" not in outcome.said
 
@@ -111,7 +111,7 @@ _NO_ENDPOINTS = ["", "http://127.0.0.1:9", "127.0.0.1", "ftp://here", "http://",
 
 @pytest.mark.parametrize("endpoint", _NO_ENDPOINTS)
 def test_endpoints_that_are_none(endpoint: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert not run_here(["kfrec", "submit", f"--endpoint={endpoint}"], capfd).surprise()
+    assert not run_here(["kfrec", "submit", "--registry=r", f"--endpoint={endpoint}"], capfd).surprise()
 
 
 def _examined(words: list[str], capfd: pytest.CaptureFixture[str], subject: str) -> str:

@@ -77,6 +77,7 @@ def test_what_the_pod_does_starts_a_run_and_no_second_one(
     objects = build(MANIFESTS / "overlays/standalone")
     words = words_of(schedules(objects)[name], objects)
     monkeypatch.setenv("HOME", str(tmp_path / "none"))  # the image's file system is read-only
+    monkeypatch.setenv("KFREC_REGISTRY", "registry.example.org")  # of kfrec-config
     api = KfpApi()
     with api.served() as url:
         monkeypatch.setenv("KFP_ENDPOINT", url)
@@ -107,6 +108,7 @@ def test_the_rights_of_a_schedule_are_those_that_kfp_asks_for(
         for verb in rule["verbs"]
     }
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KFREC_REGISTRY", "registry.example.org")
     with api.served() as url:
         monkeypatch.setenv("KFP_ENDPOINT", url)
         assert [main(words), main(words)] == [0, 0] and len(api.runs) == 1

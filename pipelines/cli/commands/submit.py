@@ -61,6 +61,7 @@ def execute(options: argparse.Namespace) -> int:
     pipeline = pipeline_of(options)
     values = checked_for_cluster(dict(parse_assignment(text) for text in options.set), pipeline)
     require_task_on_server(values, pipeline)
+    settings.require_images(pipeline.steps)
     host = host_of(options.endpoint)
     client = connect(options.endpoint, options.namespace)
     wanted = Submission(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
-from pipelines.cli.options import add_tracked_workdir, use_store_of, workdir_of
+from pipelines.cli.options import add_registry, add_tracked_workdir, use_store_of, workdir_of
 
 SUMMARY = "search for the parameters that train the best model"
 
@@ -14,12 +13,7 @@ SUMMARY = "search for the parameters that train the best model"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="YAML with model, search and budget")
     parser.add_argument("--katib", action="store_true", help="only write a Katib Experiment for a cluster")
-    parser.add_argument(
-        "--registry",
-        default=os.environ.get("KFREC_REGISTRY", ""),
-        metavar="PREFIX",
-        help="prefix of the image's name, with --katib (default: the environment variable KFREC_REGISTRY)",
-    )
+    add_registry(parser)
     parser.add_argument(
         "--data", metavar="RUN", help="reuse the data of this run where the sweep would prepare the same"
     )

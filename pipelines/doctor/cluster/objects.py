@@ -10,6 +10,7 @@ from typing import Any
 from components.cluster.api import Refused
 from components.cluster.rights import RIGHTS, Right
 from components.errors import KfrecError
+from components.images import REGISTRY
 from components.train.mpijob.job import KIND
 from pipelines.cluster.connection import ask
 from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, PLURALS, SECRET, TIMEOUT, Examined, Held
@@ -17,12 +18,11 @@ from pipelines.doctor.cluster.kfp_version import kfp_version
 from pipelines.doctor.examination import Finding, missing, note, ok
 
 _APPLY = "kubectl apply -k the overlay"
-# Where images are, and values of the manifests that stand for one's own.
-_REGISTRY = "KFREC_REGISTRY"
+# Values of the manifests that stand for one's own.
 _PLACEHOLDER = re.compile(r"\b(registry\.example\.org|profile-name|PROJECT|BUCKET|ACCOUNT|REGION|ROLE)\b")
 # Keys that a step requires, and how to create them.
 _NEEDED = {
-    (CONFIG_MAP, "kfrec-config"): (("MLFLOW_TRACKING_URI", _REGISTRY), f"{_APPLY}, which names its values"),
+    (CONFIG_MAP, "kfrec-config"): (("MLFLOW_TRACKING_URI", REGISTRY), f"{_APPLY}, which names its values"),
     (CONFIG_MAP, "kfrec-mpijob"): (("mpijob.yaml",), _APPLY),
     (SECRET, "kfrec-mlflow"): (
         ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
@@ -102,9 +102,9 @@ def _placeholders(examined: Examined) -> Iterator[Finding]:
 def _references(examined: Examined) -> Iterator[Finding]:
     """Objects and images that the settings of MPIJobs and steps name."""
     job, place = examined.job, "config map kfrec-mpijob: mpijob.yaml"
-    registry = examined.environment.get(_REGISTRY, "").rstrip("/")
+    registry = examined.environment.get(REGISTRY, "").rstrip("/")
     if registry and not examined.job_mistake and not job.image.startswith(f"{registry}/"):
-        yield note(f"{place}: image: {job.image} is not from {_REGISTRY}={registry}", "correct one of them")
+        yield note(f"{place}: image: {job.image} is not from {REGISTRY}={registry}", "correct one of them")
     if job.namespace and examined.api.get(f"/api/v1/namespaces/{job.namespace}") is None:
         yield missing(f"{place}: namespace: there is no namespace {job.namespace}", "correct it")
         return

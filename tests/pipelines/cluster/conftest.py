@@ -22,8 +22,9 @@ def api() -> Iterator[KfpApi]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client keeps a file with the last namespace in the home folder."""
+    """The client keeps a file with the last namespace in the home folder; the command wants a registry."""
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KFREC_REGISTRY", "registry.team.org")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import yaml
 from kfp import Client
 
 from components.errors import KfrecError
+from components.images import VERSION
 from pipelines.cli import main
 from pipelines.cluster import progress
 from pipelines.cluster.connection import connect, version_in
@@ -145,6 +146,22 @@ def test_the_command_submits_and_waits(api: KfpApi, url: str, capsys: pytest.Cap
     (run,) = api.runs.values()
     assert run["display_name"] == "nightly" and run["runtime_config"]["parameters"] == {"epochs": 2}
     assert capsys.readouterr().out.splitlines()[-1] == "run succeeded"
+
+
+def test_images_without_a_registry_are_refused_unless_the_settings_name_them(
+    api: KfpApi, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KFREC_REGISTRY", "")
+    words = ["submit", "--endpoint", url, "--pipeline", "prediction", "--set", "rows=gs://b/d"]
+    words += ["--set", "model_version=m/1"]
+    assert main(words) == 2 and not api.calls
+    assert "the images of predict have no registry; set KFREC_REGISTRY, give --reg" in capsys.readouterr().err
+    (tmp_path / "own.yaml").write_text("steps: {predict: {image: registry.own.org/predict:1}}")
+    assert main([*words, "--settings", str(tmp_path / "own.yaml")]) == 0
+    assert main([*words, "--registry", "registry.team.org"]) == 0
+    executors = [v["pipeline_spec"]["pipeline_spec"]["deploymentSpec"]["executors"] for v in api.versions.values()]
+    images = [each["exec-predict"]["container"]["image"] for each in executors]
+    assert images == ["registry.own.org/predict:1", f"registry.team.org/kfrec-cpu:{VERSION}"]
 
 
 def test_a_run_without_the_cache_is_another_version(api: KfpApi, url: str) -> None:
