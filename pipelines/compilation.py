@@ -129,8 +129,8 @@ def write_compiled(folder: Path, settings: ClusterSettings, pipelines: Iterable[
 
 # Wait of each attempt for a node and its image, in seconds.
 WAITING = 86_400
-# Maximum of a protobuf duration, as which KFP parses it.
-LONGEST = 315_576_000_000
+# A year, in seconds. Argo counts in nanoseconds of 64 bits, which overflow after 292 years.
+LONGEST = 31_536_000
 
 Json = dict[str, Any]
 
@@ -150,7 +150,7 @@ def lengthen_retries(spec: Json, platform: Json) -> None:
 
 
 def check_retries(spec: Json, platform: Json) -> None:
-    """Checks that every task's retry budget covers all of its attempts, within KFP's longest duration.
+    """Checks that every task's retry budget covers all of its attempts, within a year.
 
     Raises:
         KfrecError: names a task that fails the check.
@@ -159,7 +159,7 @@ def check_retries(spec: Json, platform: Json) -> None:
         attempts, longest = int(policy["maxRetryCount"]) + 1, policy["backoffMaxDuration"]
         if int(longest.removesuffix("s")) > LONGEST:
             raise KfrecError(
-                f"{step}: retries={attempts - 1}, with exponential backoff, take longer than KFP's longest duration; "
+                f"{step}: retries={attempts - 1}, with exponential backoff, take longer than a year; "
                 "lower retries or retry_wait in the settings"
             )
         if int(longest.removesuffix("s")) <= attempts * timeout:

@@ -217,3 +217,20 @@ def test_the_download_of_plain_kubectl_may_read_a_bucket() -> None:
     (job,) = [body for body in build(MANIFESTS / "jobs") if body["metadata"]["name"] == "kfrec-prepare"]
     (download,) = [c for c in job["spec"]["template"]["spec"]["initContainers"] if c["name"] == "download"]
     assert {"secretRef": {"name": "kfrec-object-store", "optional": True}} in download["envFrom"]
+
+
+PAGE = (MANIFESTS.parent / "docs/install-on-a-cluster.md").read_text()
+
+
+def test_the_page_gives_the_accounts_of_kfp_and_kfrec_an_identity_in_google_cloud() -> None:
+    (loop,) = re.findall(r"for account in ([^;]*); do\n\s+gcloud", PAGE)
+    (annotated,) = re.findall(r"annotate serviceaccount ([^\\]*)", PAGE)
+    own = {name for (kind, name), body in objects("gke").items()
+           if kind == "ServiceAccount" and "annotations" in body["metadata"]}  # fmt: skip
+    assert set(loop.split()) == own | set(annotated.split()) and "ml-pipeline-ui" in annotated
+
+
+def test_the_page_makes_a_repository_for_every_image() -> None:
+    (loop,) = re.findall(r"for image in ([^;]*); do\n\s+aws ecr create-repository", PAGE)
+    images = yaml.safe_load((MANIFESTS.parent / "images/images.yaml").read_text())
+    assert set(loop.split()) == {f"kfrec-{name}" for name in images}

@@ -186,8 +186,21 @@ def test_retries_that_would_end_too_early_are_refused(parsed: Callable[[Pipeline
         check_retries(spec, platform)
 
 
-@pytest.mark.parametrize("retries", [40, 5000])
-def test_retries_beyond_the_longest_duration_of_kfp_are_refused(tmp_path: Path, retries: int) -> None:
+def test_only_a_retraining_has_steps_in_a_nested_dag_whose_retries_kfp_2_14_brought(
+    parsed: Callable[[Pipeline], list[dict[str, Any]]],
+) -> None:
+    for kind, at_the_top in ((TRAINING, PIPELINES[TRAINING]), (RETRAINING, ("find",))):
+        spec = parsed(Pipeline(kind))[0]
+        top = {
+            name
+            for name, task in spec["root"]["dag"]["tasks"].items()
+            if "executorLabel" in spec["components"][task["componentRef"]["name"]]
+        }
+        assert top == set(at_the_top)
+
+
+@pytest.mark.parametrize("retries", [20, 40, 5000])
+def test_retries_that_take_longer_than_a_year_are_refused(tmp_path: Path, retries: int) -> None:
     (tmp_path / "cluster.yaml").write_text(f"steps: {{train: {{retries: {retries}}}}}\n")
     with pytest.raises(KfrecError, match=f"train: retries={retries}, .* lower retries or retry_wait"):
         compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml"))
