@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from components.datasets.raw_rows import SEPARATOR
 from components.errors import KfrecError
+from components.workflows.csv_records import LONGEST_RECORD, LineCounter, require_closed_quotes
 
 PARQUET, CSV, JSON = "parquet", "csv", "json"
 _SUFFIXES = {
@@ -132,12 +133,18 @@ def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
         twice = next(name for name in names if names.count(name) > 1)
         raise KfrecError(f"{file.path}: has two columns {twice!r}; rename one")
     with _opened(file) as stream:
-        yield from pa.csv.open_csv(
-            stream,
+        counter, records = LineCounter(stream), 1
+        for batch in pa.csv.open_csv(
+            pa.PythonFile(counter, mode="r"),
             pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK),
             parse,
             pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
-        )
+        ):
+            records += len(batch)
+            yield batch
+    if counter.lines > records:
+        remedy = "or give the rows as parquet or JSON lines"
+        require_closed_quotes(str(file.path), lambda: _opened(file), ",", LONGEST_RECORD, remedy)
 
 
 def _json(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:

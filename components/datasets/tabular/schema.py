@@ -28,6 +28,7 @@ from components.errors import KfrecError
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.parameters import unknown_parameter
 from components.settings_file import Several, merge
+from components.workflows.csv_records import LONGEST_RECORD
 
 # A row's split is stored as its place in this list.
 SPLITS = (TRAIN, TEST, VALIDATION)
@@ -67,6 +68,8 @@ class TableSchema:
         files: patterns of file names.
         format: file format; "auto" goes by the name.
         delimiter: CSV delimiter.
+        quoting: whether values of a CSV file may be in double quotes, or a quote is a character like others.
+        longest_record: lines that a record of a CSV file may span, in quotes.
         names: column names of CSV files without a header.
         missing: texts that stand for a missing value.
     """
@@ -78,6 +81,8 @@ class TableSchema:
     files: Several[str] = ("*",)
     format: Literal["auto", "csv", "parquet"] = "auto"
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    quoting: Literal["double", "none"] = "double"
+    longest_record: Annotated[int, Field(ge=1)] = LONGEST_RECORD
     names: Several[str] = ()
     missing: Several[str] = DEFAULT_MISSING
 

@@ -20,6 +20,7 @@ from components.datasets.tabular.entries import EVERY_OTHER
 from components.datasets.tabular.raw_files import is_parquet
 from components.datasets.tabular.schema import TableSchema
 from components.errors import KfrecError
+from components.workflows.csv_records import LineCounter, require_closed_quotes
 from components.workflows.quarantine import BadLine
 
 _BLOCK = 8 << 20
@@ -101,8 +102,9 @@ def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
             return "skip"
 
         with open_text() as (stream, tell):
+            counter = LineCounter(stream)
             reader = pa.csv.open_csv(
-                stream,
+                pa.PythonFile(counter, mode="r"),
                 # Arrow numbers lines in order on a single thread only.
                 pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=list(schema.names) or None),
                 _parse_options(schema, refuse),
@@ -119,12 +121,18 @@ def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
                 line += len(numbers)
                 lines = np.setdiff1d(numbers, [row.number for row in bad])
                 renamed = pa.RecordBatch.from_arrays(rows.columns, names=list(wanted.values()))
-                yield Batch(renamed, lines, [_bad_line(row, len(header)) for row in bad], tell() - done)
+                yield Batch(renamed, lines, _bad_lines(bad, len(header)), tell() - done)
                 done = tell()
             if invalid:
-                yield Batch(
-                    _nothing(wanted.values()), np.zeros(0, np.int64), [_bad_line(row, len(header)) for row in invalid]
-                )
+                yield Batch(_nothing(wanted.values()), np.zeros(0, np.int64), _bad_lines(invalid, len(header)))
+        if schema.quoting != "none" and counter.lines > line - 1 + len(invalid):
+            require_closed_quotes(
+                str(path),
+                lambda open_text=open_text: _stream_of(open_text),  # type: ignore[misc]
+                schema.delimiter,
+                schema.longest_record,
+                f"or state quoting: none or longest_record ({schema.longest_record}) in {place}",
+            )
 
 
 def _nothing(names: Iterable[str]) -> pa.RecordBatch:
@@ -139,13 +147,30 @@ def _up_to(end: int, invalid: list[Any]) -> list[Any]:
     return taken
 
 
-def _bad_line(row: Any, columns: int) -> BadLine:
-    has = f"{row.actual_columns} value{'' if row.actual_columns == 1 else 's'}"
-    return BadLine(row.number, f"{has}, not {columns}", row.text.encode())
+def _bad_lines(rows: Sequence[Any], columns: int) -> list[BadLine]:
+    """The lines of records with too many or too few values; one with a quote left open has several."""
+    found = []
+    for row in rows:
+        has = f"{row.actual_columns} value{'' if row.actual_columns == 1 else 's'}, not {columns}"
+        lines = row.text.rstrip("\r\n").split("\n")
+        has += f", over {len(lines)} lines: a quote in it is probably left open" if len(lines) > 1 else ""
+        found += [BadLine(row.number, has, line.encode()) for line in lines]
+    return found
+
+
+@contextmanager
+def _stream_of(open_text: Callable[[], Any]) -> Iterator[Any]:
+    with open_text() as (stream, _):
+        yield stream
 
 
 def _parse_options(schema: TableSchema, refuse: Callable[[Any], str]) -> pa.csv.ParseOptions:
-    return pa.csv.ParseOptions(delimiter=schema.delimiter, newlines_in_values=True, invalid_row_handler=refuse)
+    return pa.csv.ParseOptions(
+        delimiter=schema.delimiter,
+        quote_char='"' if schema.quoting == "double" else False,
+        newlines_in_values=schema.quoting == "double",
+        invalid_row_handler=refuse,
+    )
 
 
 def _header(stream: Any, schema: TableSchema) -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 from components.artifacts import adopt
 from components.errors import KfrecError
 from tests.preprocess import running
-from tests.preprocess.tabular.tables import CSV, SCHEMA, made, preprocess, raw_folder, with_columns
+from tests.preprocess.tabular.tables import CSV, SCHEMA, made, preprocess, raw_folder, samples, vocabulary, with_columns
 
 
 def error_of(folder: Path, tables: Any = CSV, schema: Any = SCHEMA, **parameters: Any) -> str:
@@ -283,3 +283,41 @@ def test_a_workflow_of_another_schema_is_refused(tmp_path: Path) -> None:
     assert "was fitted for another schema (price differs)" in error_of(
         tmp_path / "new", schema=schema, workflow=str(old)
     )
+
+
+_QUOTED = "bought,price,city,tags,month\n" + "\n".join(f"{n % 2},{n}.0,c{n % 3},a,{1 + n % 3}" for n in range(60))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({20: '1,1.0,"open,a,1'}, "table.csv: a quote in the record of line 20 is never closed; close it, or state"),
+        (
+            {20: '1,1.0,"open,a,1', 40: '0,2.0,close",b,2'},
+            "table.csv: the record of line 20 spans 21 lines, so a quote",
+        ),
+    ],
+    ids=["never closed", "closed much later"],
+)
+def test_a_quote_that_is_left_open_is_named_by_its_line(tmp_path: Path, changed: dict[int, str], message: str) -> None:
+    lines = _QUOTED.split("\n")
+    for number, line in changed.items():
+        lines[number - 1] = line
+    error = error_of(tmp_path, "\n".join(lines), malformed_limit=0.9)
+    assert message in error and "quoting: none" in error
+
+
+def test_each_line_of_a_record_with_a_wrong_number_of_values_is_malformed(tmp_path: Path) -> None:
+    lines = _QUOTED.split("\n")
+    lines[19], lines[22] = '1,1.0,"open,a,1', '0,2.0,close"'
+    assert "4 of 60 lines are not rows" in error_of(tmp_path, "\n".join(lines), malformed_limit=0.05)
+
+
+def test_a_quote_may_be_a_character_like_others_and_text_may_span_lines(tmp_path: Path) -> None:
+    bare = _QUOTED.replace("c1", '5" disk')
+    output = made(tmp_path / "bare", bare, _schema(quoting="none"))
+    assert '5" disk' in vocabulary(output, "city") and len(samples(output, "train")["city"]) == 40
+    several = _QUOTED.replace("c1", '"two\r\n\nlines, and a ""quote"""')
+    output = made(tmp_path / "several", several)
+    assert vocabulary(output, "city") == ["c0", 'two\r\n\nlines, and a "quote"']
+    assert len(samples(output, "train")["city"]) == 40
