@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import inspect
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,24 +37,41 @@ def _folder_from(variable: str) -> Path:
     return Path(value)
 
 
+MakeOnce = Callable[[str, Callable[[Path], object]], Path]
+
+
 @pytest.fixture(scope="session")
-def compiled_ir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Pipeline], str]:
-    """The IR YAML of a pipeline with the default settings; all workers of the session compile it once."""
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
+    """Fills a folder in the first worker that asks for its name; the others wait for it. It is only read afterwards."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made"
+    root.mkdir(exist_ok=True)
+
+    def make(name: str, fill: Callable[[Path], object]) -> Path:
+        folder, finished = root / name, root / f"{name}.finished"
+        with (root / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not finished.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
+                folder.mkdir()
+                fill(folder)
+                finished.touch()
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def compiled_ir(made_once: MakeOnce) -> Callable[[Pipeline], str]:
+    """The IR YAML of a pipeline with the default settings."""
     from pipelines.compilation import compiled
     from pipelines.task_settings import load_settings
 
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
-    folder.mkdir(exist_ok=True)
-
     def ir(pipeline: Pipeline) -> str:
-        path = folder / f"{pipeline.name}.yaml"
-        if not path.exists():
-            # Another worker may compile it at the same time, to the same text.
-            part = folder / f"{pipeline.name}.{os.getpid()}"
-            part.write_text(compiled(pipeline, load_settings()))
-            part.replace(path)
-        return path.read_text()
+        def write(folder: Path) -> None:
+            (folder / "ir.yaml").write_text(compiled(pipeline, load_settings()))
+
+        return (made_once(pipeline.name, write) / "ir.yaml").read_text()
 
     return ir
 
@@ -74,9 +93,19 @@ def tracking_uri_stays() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One SQLite store of MLflow for all tests: creating its tables takes seconds."""
-    return tmp_path_factory.mktemp("mlflow") / "runs" / "mlflow.db"
+def empty_database(made_once: MakeOnce) -> Path:
+    """An SQLite store of MLflow without a run, to be copied: creating its tables takes seconds."""
+    from components.tracking.database import prepare_database
+
+    return made_once("database", lambda folder: prepare_database(folder / "mlflow.db")) / "mlflow.db"
+
+
+@pytest.fixture(scope="session")
+def database(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One SQLite store of MLflow for all tests of a worker."""
+    folder = tmp_path_factory.mktemp("mlflow") / "runs"
+    folder.mkdir()
+    return Path(shutil.copy(empty_database, folder))
 
 
 @pytest.fixture

@@ -5,18 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import MakeOnce
 from tests.harm.place import build
 
 
 @pytest.fixture(scope="session")
-def pristine(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
+def pristine(made_once: MakeOnce, database: Path) -> Path:
     """Every artifact once; tests work on copies."""
-    folder = tmp_path_factory.mktemp("pristine") / "at-hand"
-    folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
-        build(folder)
-    return folder
+        return made_once("at-hand", build)
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.pipelines.conftest import Run
 from tests.pipelines.installed import edit, installed
 
 _GIVEN = ("epochs=1", "global_batch_size=200", "synthetic_trips=400", "tfrecord_workers=1", "bootstrap_samples=100")
@@ -21,16 +19,19 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield folder
 
 
-def kfrec_run(workdir: Path, *words: str) -> str:
+@pytest.fixture
+def kfrec_run(with_processes: Callable[..., Run], tmp_path: Path) -> Callable[..., str]:
     """Runs the pipeline of the package, which fails, and returns the one line that says why."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    given = [word for value in _GIVEN for word in ("--set", value)]
-    command = [sys.executable, "-m", "pipelines.cli", "run", "--model", "trip_time", "--workdir", str(workdir)]
-    done = subprocess.run([*command, *given, *words], capture_output=True, text=True, env=environment, timeout=400)
-    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr[-2000:]
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert done.stderr.splitlines()[-1] == line
-    return line
+
+    def run(*words: str) -> str:
+        given = [word for value in _GIVEN for word in ("--set", value)]
+        done = with_processes(tmp_path / "runs", "--model", "trip_time", *given, *words)
+        assert done.status == 2 and "Traceback" not in done.err, done.err[-2000:]
+        (line,) = [line for line in done.err.splitlines() if line.startswith("error: ")]
+        assert done.err.splitlines()[-1] == line
+        return line
+
+    return run
 
 
 def log_of(workdir: Path) -> Path:
@@ -51,9 +52,11 @@ _DEEP = """
 """
 
 
-def test_an_exception_of_an_extension_is_its_type_message_and_place(package: Path, tmp_path: Path) -> None:
+def test_an_exception_of_an_extension_is_its_type_message_and_place(
+    kfrec_run: Callable[..., str], package: Path, tmp_path: Path
+) -> None:
     edit(package / "dataset.py", "    random = np.random.default_rng(12345)\n", _DEEP)
-    line = kfrec_run(tmp_path / "runs")
+    line = kfrec_run()
     log = log_of(tmp_path / "runs")
     assert line.startswith("error: download: RuntimeError: the trips cannot be made, at ")
     assert f"{package / 'dataset.py'}:" in line and " in _generate; raised from JSONDecodeError: Expecting" in line
@@ -72,13 +75,15 @@ _NOISY = """
 """
 
 
-def test_an_exception_without_message_is_not_hidden_by_what_follows_it(package: Path, tmp_path: Path) -> None:
+def test_an_exception_without_message_is_not_hidden_by_what_follows_it(
+    kfrec_run: Callable[..., str], package: Path, tmp_path: Path
+) -> None:
     edit(
         package / "dataset.py",
         "    paths = TRIPS.files(job.raw)",
         f"{_NOISY}    paths = TRIPS.files(job.raw)",
     )
-    line = kfrec_run(tmp_path / "runs")
+    line = kfrec_run()
     assert "OSError: of a library" in log_of(tmp_path / "runs").read_text()
     assert line.startswith(f"error: preprocess: ValueError, at {package / 'dataset.py'}:") and "_preprocess" in line
 
@@ -90,9 +95,11 @@ def test_an_exception_without_message_is_not_hidden_by_what_follows_it(package: 
         ("sys.exit('enough')", "SystemExit: enough, at "),
     ],
 )
-def test_a_process_that_ends_otherwise_is_told_as_it_ended(ends: str, told: str, package: Path, tmp_path: Path) -> None:
+def test_a_process_that_ends_otherwise_is_told_as_it_ended(
+    ends: str, told: str, kfrec_run: Callable[..., str], package: Path
+) -> None:
     edit(package / "dataset.py", "    lines = []\n", f"    lines = []\n    import os, signal, sys\n    {ends}\n")
-    line = kfrec_run(tmp_path / "runs")
+    line = kfrec_run()
     assert line.startswith(f"error: download: {told}")
     assert ("memory" in line) == ("SIGKILL" in ends)
 
@@ -111,14 +118,16 @@ def _part(number):
 def _preprocess("""
 
 
-def test_an_exception_in_a_dask_worker_names_its_line_there(package: Path, tmp_path: Path) -> None:
+def test_an_exception_in_a_dask_worker_names_its_line_there(
+    kfrec_run: Callable[..., str], package: Path, tmp_path: Path
+) -> None:
     edit(
         package / "dataset.py",
         "    paths = TRIPS.files(job.raw)",
         f"{_IN_A_WORKER}    paths = TRIPS.files(job.raw)",
     )
     edit(package / "dataset.py", "\ndef _preprocess(", _PART)
-    line = kfrec_run(tmp_path / "runs")
+    line = kfrec_run()
     assert line.startswith("error: preprocess: KeyError: ")
     assert f", at {package / 'dataset.py'}:" in line and " in _part; " in line
 
@@ -132,12 +141,10 @@ _LAST_RANK = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_an_exception_in_a_rank_names_its_line_there(workers: str, package: Path, tmp_path: Path) -> None:
+def test_an_exception_in_a_rank_names_its_line_there(kfrec_run: Callable[..., str], package: Path) -> None:
     edit(package / "model.py", "        super().__init__()\n", _LAST_RANK)
-    line = kfrec_run(tmp_path / "runs", "--workers", workers)
-    rank = int(workers) - 1
-    assert line.startswith(f"error: train: rank {rank}: TypeError: no such width, at {package / 'model.py'}:")
+    line = kfrec_run("--workers", "2")
+    assert line.startswith(f"error: train: rank 1: TypeError: no such width, at {package / 'model.py'}:")
     assert " in __init__; the output of the workers is in " in line
     (log,) = [word for word in line.split() if word.endswith(".log;")]
     assert "TypeError: no such width" in Path(log.rstrip(";")).read_text()

@@ -52,7 +52,14 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
 
 def trained_auc(records: Path, model: str, folder: Path) -> float:
     """The test AUC of a model as published, which learns eras in three epochs if it can."""
-    sizes = ["--seed=1", "--global_batch_size=1024", "--epochs=3", "--export_epoch=last", "--patience=0"]
+    sizes = [
+        "--seed=1",
+        "--global_batch_size=1024",
+        "--epochs=3",
+        "--embedding_dim=8",
+        "--export_epoch=last",
+        "--patience=0",
+    ]
     published = ["--dropout_rate=-1", "--repetition=false", "--user_dropout=0", "--average_decay=0"]
     arguments = [f"--model_type={model}", f"--dataset_dir={records}", f"--results_dir={folder}"]
     run_worker([*arguments, *sizes, *published], folder.with_suffix(".log"))

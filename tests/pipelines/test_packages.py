@@ -68,7 +68,7 @@ def test_it_compiles_to_pipelines_with_its_own_parameters(package: str, tmp_path
 def test_a_float_label_is_learned_and_the_lower_error_becomes_champion(
     package: str, run: Callable[..., Run], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    first, better = run("trip_time", 2, "epochs=1", "rmse_limit=100"), run("trip_time", 2)
+    first, better = run("trip_time", 1, "epochs=1", "rmse_limit=100"), run("trip_time", 2)
     assert first.summary["registered"]["model"] == "trip-time"
     assert first.summary["registered"]["alias"] == better.summary["registered"]["alias"] == "champion"
     assert ": better by " in better.summary["registered"]["reason"]
@@ -102,7 +102,7 @@ def test_a_float_label_is_learned_and_the_lower_error_becomes_champion(
 def test_two_labels_are_learned_by_two_outputs(
     package: str, run: Callable[..., Run], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    first = run("video", 2)
+    first = run("video", 1)
     metrics = first.summary["metrics"]
     assert metrics["test_logloss"] < 0.6 and metrics["test_seconds"] < 4
     assert first.summary["registered"]["alias"] == "champion"
@@ -114,7 +114,7 @@ def test_two_labels_are_learned_by_two_outputs(
     assert predictions.column_names == ["clicked", "seconds", "probability", "expected_seconds"]
     assert {len(row) for row in predictions["expected_seconds"].to_pylist()} == {3}
 
-    second = run("video", 2, "epochs=1")
+    second = run("video", 1, "epochs=1")
     assert second.summary["registered"]["alias"] == "challenger"
     assert "of champion version 1 on the same samples" in second.summary["registered"]["reason"]
     capfd.readouterr()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pipelines.cli import main
 from pipelines.runs.record import find_run
-from tests.pipelines.in_process import steps_in_process
+from tests.pipelines.conftest import run_in_process
 from tests.pipelines.installed import edit, installed
 
 pytestmark = pytest.mark.slow
@@ -53,18 +50,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resumed]:
     file.write_text(trips(200) + "not a trip\n")
 
     def attempt(name: str, *words: str) -> None:
-        os.environ.pop("MLFLOW_TRACKING_URI", None)
-        with redirect_stderr(io.StringIO()) as told, redirect_stdout(io.StringIO()):
-            status = main(["run", "--workdir", str(workdir), *words])
-        said[name] = told.getvalue().splitlines()
-        assert (status == 0) == (name == "the end"), told.getvalue()[-3000:]
+        done = run_in_process("--workdir", str(workdir), *words)
+        said[name] = done.err.splitlines()
+        assert (done.status == 0) == (name == "the end"), done.err[-3000:]
 
     resume = ("--resume", "last")
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        installed("regression", place / "site", patch) as package,
-        steps_in_process(),
-    ):
+    with pytest.MonkeyPatch.context() as patch, installed("regression", place / "site", patch) as package:
         for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"):
             patch.delenv(name, raising=False)
         edit(package / "model.py", "        super().__init__()\n", f"        super().__init__()\n{_STOPS}")
@@ -95,7 +86,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resumed]:
         edit(package / "model.py", _STOPS, "")
         attempt("the end", *resume)
         yield Resumed(source, find_run(workdir, "last").folder, said)
-    os.environ.pop("MLFLOW_TRACKING_URI", None)
 
 
 def test_an_error_names_the_file_that_the_user_can_correct(run: Resumed) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from pipelines.cli import main
+from pipelines.defaults import PIPELINES, TRAINING
 from pipelines.runs.record import read_record
 from pipelines.training import up_to
 from tests.harm.test_kills import alive, end, nothing_goes_on, started
@@ -171,6 +172,18 @@ def test_a_run_that_is_taken_up_redoes_nothing_that_is_finished(run: Stopped, su
     # What was begun and not finished is begun anew, and what was finished is not.
     attempts = {step: len(list(run.folder.glob(f"*/{step}"))) for step in ("download", "preprocess", "tfrecord")}
     assert attempts == {"download": 1, "preprocess": 2, "tfrecord": 2}
+
+
+@pytest.mark.usefixtures("summary")
+def test_a_person_sees_each_step_and_one_table(run: Stopped) -> None:
+    said, shown = run.taken_up.stderr, run.taken_up.stdout
+    assert all(f"{step:<10} done in " in said for step in ("train", "evaluate", "register"))
+    for step in PIPELINES[TRAINING]:
+        assert any(line.startswith(step) for line in shown.splitlines())
+    assert "test AUC 0." in shown and "is the champion" in shown
+    # Nothing of the machinery shows through.
+    for noise in ("Traceback", "Warning", "tensorflow/core", "KFP Executor", "INFO"):
+        assert noise not in shown and noise not in said, noise
 
 
 @pytest.mark.usefixtures("summary")

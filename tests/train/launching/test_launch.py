@@ -145,6 +145,25 @@ def test_a_worker_that_the_kernel_kills_for_memory_is_one_line(
     )
 
 
+_RAISES = """
+import sys
+from components.train import worker
+def broken(dataset, parameters, ranks):
+    raise TypeError("no such width")
+worker._run = broken
+sys.exit(worker.main())
+"""
+
+
+def test_an_exception_in_the_only_worker_names_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raises.py").write_text(_RAISES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    log = tmp_path / "worker.log"
+    with pytest.raises(WorkerCrashed, match=rf"^rank 0: TypeError: no such width, at .*the workers is in {log}"):
+        LocalLauncher("auto", module="raises").run(1, ["--dataset_dir=data", "--results_dir=out"], log)
+    assert "TypeError: no such width" in log.read_text()
+
+
 # The first of two ranks hangs while it exports the model alone, and the other one has nothing left to do.
 _HANGS = """
 import os, signal
