@@ -16,6 +16,7 @@ from tests.fakes.file_server import server
 from tests.fakes.mlflow_server import mlflow_server
 from tests.fakes.object_stores import gcs_bucket, gcs_emulator, prefix, s3_client, s3_emulator
 from tests.fakes.postgres import postgres
+from tests.train.ranks import TOGETHER, run_together
 
 # kfp inspects the stack for every task that it compiles. The bottom frames of an xdist worker have no file, and each
 # look for their module goes through all that TensorFlow and MLflow import.
@@ -90,6 +91,13 @@ def tracking_uri_stays() -> Iterator[None]:
     os.environ.pop("MLFLOW_TRACKING_URI", None)
     if before is not None:
         os.environ["MLFLOW_TRACKING_URI"] = before
+
+
+@pytest.fixture(scope="session")
+def two_ranks(made_once: MakeOnce, request: pytest.FixtureRequest) -> Path:
+    """What two ranks wrote for the modules of ranks.TOGETHER that are tested, each in a folder of its name."""
+    tested = {item.module.__name__ for item in request.session.items if isinstance(item, pytest.Function)}
+    return made_once("two-ranks", lambda folder: run_together(folder, [name for name in TOGETHER if name in tested]))
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,28 @@
-"""The register step as a process of its own that meets another one, or is killed, at a call of MLflow's client.
+"""Register steps as processes that meet another one, or are killed, at a call of MLflow's client.
 
-python -m tests.register.promoting meet FOLDER -- ARGUMENTS    waits for a second process before it moves an alias
-python -m tests.register.promoting kill METHOD -- ARGUMENTS    is killed when it calls METHOD of the client
+They are forked from one process that has imported what they need, which takes longer than what they do. Each line of
+its input is JSON: the environment of a step, a file in its working folder for what it says, beside which ``.status``
+receives how it ended, and the words of
+
+    meet FOLDER ARGUMENTS    it waits for a second process before it moves an alias
+    kill METHOD ARGUMENTS    it is killed when it calls METHOD of the client
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tensorflow  # noqa: F401
 from mlflow import MlflowClient
 
+import components.register.step  # noqa: F401
 from components.register.registry import DECISION
 from components.steps.command import command
 
@@ -49,7 +57,33 @@ def kill(method: str) -> None:
     setattr(MlflowClient, method, killed)
 
 
+def run(environment: Mapping[str, str], log: Path, words: Sequence[str]) -> None:
+    """Runs a step in a child of this process, and notes how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if child := os.fork():
+        status = log.with_suffix(".part")
+        status.write_text(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+        status.replace(log.with_suffix(".status"))
+        os._exit(0)
+    said = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    os.chdir(log.parent)
+    os.environ.clear()
+    os.environ.update(environment)
+    code, (how, place, *arguments) = 1, words
+    try:
+        meet(Path(place)) if how == "meet" else kill(place)
+        code = command("register", arguments)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    how, place, _, *arguments = sys.argv[1:]
-    meet(Path(place)) if how == "meet" else kill(place)
-    sys.exit(command("register", arguments))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        if not os.fork():
+            step_environment, step_log, step_words = json.loads(line)
+            run(step_environment, Path(step_log), step_words)

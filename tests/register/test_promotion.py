@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,9 @@ from components.steps.command import command
 from components.tracking.run import TrackedRun
 from components.tracking.store import connect
 from tests.fakes.small_shop import ignorant, make_data, make_model, quality
+from tests.waiting import wait_for
 
 _ROOT = Path(__file__).parents[2]
-_WAIT_SECONDS = 240
 # The last two are about as good.
 BELIEFS: dict[str, Callable[[str], float]] = {
     "dull": lambda name: 0.5,
@@ -64,56 +63,70 @@ def arguments_of(shop: Path, registered: str, model: str, output: Path, *more: s
     ]
 
 
-@contextmanager
-def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    command_line = [sys.executable, "-m", "tests.register.promoting", *words]
+class Steps:
+    """Register steps as processes; see promoting.py."""
+
+    def __init__(self, parent: subprocess.Popen[str]) -> None:
+        self._parent = parent
+
+    def start(self, log: Path, *words: str) -> Callable[[], int]:
+        """Starts one; the function it returns waits for its end and gives its return code."""
+        assert self._parent.stdin is not None
+        print(json.dumps([dict(os.environ), str(log), words]), file=self._parent.stdin, flush=True)
+        status = log.with_suffix(".status")
+
+        def ended() -> int:
+            wait_for(status.exists)
+            return int(status.read_text())
+
+        return ended
+
+
+@pytest.fixture(scope="module")
+def steps() -> Iterator[Steps]:
+    command_line = [sys.executable, "-m", "tests.register.promoting"]
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
-    with subprocess.Popen(command_line, env=environment, stderr=subprocess.STDOUT, stdout=subprocess.PIPE) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
+    with subprocess.Popen(command_line, env=environment, stdin=subprocess.PIPE, text=True) as parent:
+        yield Steps(parent)
+        assert parent.stdin is not None
+        parent.stdin.close()
 
 
 def aliases(client: MlflowClient, registered: str) -> dict[str, int]:
     return {alias: int(version) for alias, version in client.get_registered_model(registered).aliases.items()}
 
 
-def at_once(shop: Path, registered: str, models: Sequence[str], folder: Path) -> None:
+def at_once(steps: Steps, shop: Path, registered: str, models: Sequence[str], folder: Path) -> None:
     """Registers two models so that both have decided, in this order, when the first of them moves an alias."""
     place = folder / "meeting"
     place.mkdir()
-    words = [("meet", str(place), "--", *arguments_of(shop, registered, model, folder)) for model in models]
-    with process(*words[0]) as first:
-        until = time.monotonic() + _WAIT_SECONDS
-        while not list(place.iterdir()) and first.poll() is None and time.monotonic() < until:
-            time.sleep(0.05)
-        with process(*words[1]) as second:
-            for each in (first, second):
-                output, _ = each.communicate(timeout=_WAIT_SECONDS)
-                assert each.returncode == 0, output.decode()
+    ends, logs = [], [folder / "first.log", folder / "second.log"]
+    for log, model in zip(logs, models, strict=True):
+        ends.append(steps.start(log, "meet", str(place), *arguments_of(shop, registered, model, folder)))
+        wait_for(lambda: list(place.iterdir()) or log.with_suffix(".status").exists())  # noqa: B023
+    assert [end() for end in ends] == [0, 0], [log.read_text() for log in logs]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("models", [("good", "fair"), ("fair", "good")], ids="-".join)
 def test_of_two_that_are_promoted_at_once_the_better_one_is_the_champion(
-    store: str, shop: Path, tmp_path: Path, models: Sequence[str]
+    store: str, shop: Path, tmp_path: Path, models: Sequence[str], steps: Steps
 ) -> None:
     registered, client = f"at once {models[0]}", MlflowClient(store, store)
     assert command("register", arguments_of(shop, registered, "dull", tmp_path)) == 0
     assert aliases(client, registered) == {"champion": 1}
-    at_once(shop, registered, models, tmp_path)
+    at_once(steps, shop, registered, models, tmp_path)
     assert aliases(client, registered)["champion"] == 2 + models.index("good")
 
 
 @pytest.mark.slow
 def test_of_two_first_models_at_once_the_better_one_is_the_champion_in_postgresql(
-    postgres: str, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: str, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: Steps
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", postgres)
     monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
     monkeypatch.chdir(tmp_path)
-    at_once(shop, "first at once", ("fair", "good"), tmp_path)
+    at_once(steps, shop, "first at once", ("fair", "good"), tmp_path)
     assert aliases(connect(), "first at once")["champion"] == 2
 
 
@@ -137,24 +150,22 @@ def test_two_steps_set_an_alias_for_the_first_time_at_once(store: str) -> None:
 
 @pytest.mark.slow
 def test_of_two_equal_ones_that_are_promoted_at_once_the_earlier_is_the_champion(
-    store: str, shop: Path, tmp_path: Path
+    store: str, shop: Path, tmp_path: Path, steps: Steps
 ) -> None:
     assert command("register", arguments_of(shop, "equal", "dull", tmp_path)) == 0
-    at_once(shop, "equal", ("good", "same"), tmp_path)
+    at_once(steps, shop, "equal", ("good", "same"), tmp_path)
     assert aliases(MlflowClient(store, store), "equal") == {"champion": 2, "challenger": 3}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["set_model_version_tag", "set_registered_model_alias"])
 def test_a_step_that_is_killed_leaves_one_champion_and_is_completed_by_the_next(
-    store: str, shop: Path, tmp_path: Path, method: str
+    store: str, shop: Path, tmp_path: Path, method: str, steps: Steps
 ) -> None:
     client, registered = MlflowClient(store, store), f"killed at {method}"
     assert command("register", arguments_of(shop, registered, "fair", tmp_path)) == 0
     arguments = arguments_of(shop, registered, "good", tmp_path)
-    with process("kill", method, "--", *arguments) as killed:
-        killed.communicate(timeout=_WAIT_SECONDS)
-        assert killed.returncode == -signal.SIGKILL
+    assert steps.start(tmp_path / "killed.log", "kill", method, *arguments)() == -signal.SIGKILL
     assert aliases(client, registered) == {"champion": 1}
     assert command("register", arguments) == 0
     assert aliases(client, registered) == {"champion": 2}
@@ -163,16 +174,16 @@ def test_a_step_that_is_killed_leaves_one_champion_and_is_completed_by_the_next(
 
 @pytest.mark.slow
 def test_a_challenger_that_is_killed_while_it_becomes_champion_is_completed_by_the_next(
-    store: str, shop: Path, tmp_path: Path
+    store: str, shop: Path, tmp_path: Path, steps: Steps
 ) -> None:
     client, registered = MlflowClient(store, store), "killed between aliases"
     assert command("register", arguments_of(shop, registered, "fair", tmp_path)) == 0
     assert command("register", arguments_of(shop, registered, "good", tmp_path, "--promotion_margin=0.9")) == 0
     client.delete_registered_model_alias(registered, "champion")  # a user's; the next step decides anew
     arguments = arguments_of(shop, registered, "good", tmp_path)
-    with process("kill", "delete_registered_model_alias", "--", *arguments) as killed:
-        killed.communicate(timeout=_WAIT_SECONDS)
-        assert killed.returncode == -signal.SIGKILL
+    assert (
+        steps.start(tmp_path / "killed.log", "kill", "delete_registered_model_alias", *arguments)() == -signal.SIGKILL
+    )
     assert aliases(client, registered) == {"champion": 2, "challenger": 2}
     assert command("register", arguments) == 0
     assert aliases(client, registered) == {"champion": 2}

@@ -7,11 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.train.launching.launch import LocalLauncher
 from tests.waiting import LONGEST
+
+if TYPE_CHECKING:
+    from components.train.loop.ranks import Ranks
 
 # Small steps wait for messages most of the time.
 QUICK = {"HOROVOD_CYCLE_TIME": "1", "OMP_NUM_THREADS": "1"}
@@ -36,6 +40,32 @@ def on_ranks(size: int, transport: str, function: str, folder: Path, *arguments:
         command, env=os.environ | launcher.environment() | QUICK, capture_output=True, text=True, timeout=LONGEST
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+# Modules whose tests look at what two ranks did in one pair of processes, which take longer to start than to work.
+# Each has ``rank_main(ranks, folder, *arguments)``, and ``prepare(folder)`` if it has arguments.
+TOGETHER = (
+    "tests.models.layers.test_batch_normalization",
+    "tests.models.layers.test_global_batch",
+    "tests.train.loop.test_sharded",
+    "tests.train.test_best_epoch",
+    "tests.train.test_worker",
+)
+
+
+def run_together(folder: Path, modules: Sequence[str]) -> None:
+    """Runs the ``rank_main`` of modules on two ranks, each with a folder of its name."""
+    arguments: dict[str, Sequence[Any]] = {}
+    for name in modules:
+        (folder / name).mkdir()
+        module = importlib.import_module(name)
+        arguments[name] = module.prepare(folder / name) if hasattr(module, "prepare") else ()
+    on_ranks(2, "gloo", "tests.train.ranks:rank_main", folder, arguments)
+
+
+def rank_main(ranks: Ranks, folder: Path, arguments: Mapping[str, Sequence[Any]]) -> None:
+    for name, given in arguments.items():
+        importlib.import_module(name).rank_main(ranks, folder / name, *given)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from components.train.loop.training import Training
 from components.train.results import Outcome, best_epoch
 from tests.train.dataset import write_dataset
 from tests.train.in_process import run_worker
-from tests.train.ranks import on_ranks
 
 STEPS = 10
 # DIN is the model that is traced soonest.
@@ -122,12 +121,9 @@ def require_equal(found: Path, expected: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def falling(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def falling(two_ranks: Path) -> Path:
     """Data on which every epoch is worse than the one before it. Its test split was deleted."""
-    folder = tmp_path_factory.mktemp("falling") / "tfrecord"
-    write_dataset(folder, train=20 * STEPS, validation=120, flipped=True)
-    shutil.rmtree(folder / "test")
-    return folder
+    return two_ranks / __name__ / "falling"
 
 
 @pytest.fixture(scope="module")
@@ -258,32 +254,40 @@ def test_nothing_is_measured_without_validation_samples(tmp_path: Path) -> None:
         train(data, tmp_path / "patient", epochs=1, validation_share=0, patience=2)
 
 
-def run_workers(ranks: Ranks, folder: Path, cases: Mapping[str, Sequence[str]]) -> None:
-    """What each of two ranks does: one training after another."""
+# The third epoch, after the best one.
+WITHIN = Path("stopped") / "checkpoint" / "ckpt-21"
+
+
+def prepare(folder: Path) -> Sequence[Any]:
+    """The data, and the trainings of two ranks with sharded tables."""
+    data = write_dataset(folder / "falling", train=20 * STEPS, validation=120, flipped=True)
+    shutil.rmtree(data / "test")
+    sharded = PATIENT | {"table_placement": "rows", "checkpoint_steps": 7}
+    cases = {
+        "first": sharded | {"epochs": 1},
+        "stopped": sharded,
+        "resumed": sharded | {"load_checkpoint_path": folder / WITHIN},
+    }
+    return [{name: arguments(data, folder / name, **changed) for name, changed in cases.items()}]
+
+
+def rank_main(ranks: Ranks, folder: Path, cases: Mapping[str, Sequence[str]]) -> None:
     for name, words in cases.items():
         run_worker(words, folder / f"{name}-{ranks.rank}.log")
 
 
 @pytest.mark.slow
-def test_two_ranks_with_sharded_tables_stop_and_export_alike(falling: Path, tmp_path: Path) -> None:
-    sharded = PATIENT | {"table_placement": "rows", "checkpoint_steps": 7}
-    within = tmp_path / "stopped" / "checkpoint" / "ckpt-21"  # the third epoch, after the best one
-    cases = {
-        "first": sharded | {"epochs": 1},
-        "stopped": sharded,
-        "resumed": sharded | {"load_checkpoint_path": within},
-    }
-    words = {name: arguments(falling, tmp_path / name, **changed) for name, changed in cases.items()}
-    on_ranks(2, "mpi", "tests.train.test_best_epoch:run_workers", tmp_path, words)
+def test_two_ranks_with_sharded_tables_stop_and_export_alike(falling: Path, two_ranks: Path, tmp_path: Path) -> None:
+    of_two = two_ranks / __name__
     for name in ("stopped", "resumed"):
-        results = training(tmp_path / name)
+        results = training(of_two / name)
         assert (len(results["epochs"]), results["exported_epoch"], results["stopped_early"]) == (3, 1, True)
-        require_equal(tmp_path / name, tmp_path / "first")
-    folder = tmp_path / "stopped" / "checkpoint"
+        require_equal(of_two / name, of_two / "first")
+    folder = of_two / "stopped" / "checkpoint"
     assert read_list(folder) == ["ckpt-10", "ckpt-21", "ckpt-28", "ckpt-30"]
     parts = {path.name.partition(".table-")[0] for path in folder.glob("*.npy")}
     assert parts == set(read_list(folder))
     # A single process goes on with what two wrote, and exports the epoch that two have judged.
-    alone = train(falling, tmp_path / "alone", load_checkpoint_path=within, **PATIENT)
+    alone = train(falling, tmp_path / "alone", load_checkpoint_path=of_two / WITHIN, **PATIENT)
     assert (len(alone["epochs"]), alone["exported_epoch"]) == (3, 1)
-    require_equal(tmp_path / "alone", tmp_path / "first")
+    require_equal(tmp_path / "alone", of_two / "first")

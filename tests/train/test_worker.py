@@ -1,4 +1,4 @@
-"""Real workers on a small data set: alone, and two ranks under MPI."""
+"""Real workers on a small data set: alone, and two ranks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from components.train.loop.ranks import Ranks
 from components.train.worker import BAD_INPUT, UNREACHABLE, main
 from tests.train.dataset import LONG, write_dataset
 from tests.train.in_process import run_worker
-from tests.train.ranks import on_ranks
 
 pytestmark = pytest.mark.slow
 
@@ -52,8 +51,8 @@ def train(data: Path, out: Path, **changed: Any) -> list[dict[str, Any]]:
     return read_log(out / "log.json")
 
 
-def run_workers(ranks: Ranks, folder: Path, cases: Mapping[str, Sequence[str]]) -> None:
-    """What each of two ranks does: one training after another, because processes take longer to start than to train."""
+def rank_main(ranks: Ranks, folder: Path, cases: Mapping[str, Sequence[str]]) -> None:
+    """What each of two ranks does: one training after another."""
     for name, words in cases.items():
         run_worker(words, folder / f"{name}-{ranks.rank}.log")
 
@@ -63,8 +62,8 @@ def losses(records: list[dict[str, Any]]) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_dataset(tmp_path_factory.mktemp("data") / "tfrecord", train=1210, validation=251)
+def data(two_ranks: Path) -> Path:
+    return two_ranks / __name__ / "tfrecord"
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +73,9 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture(scope="module")
-def two_ranks(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two ranks wrote, a folder for each of their jobs."""
-    folder = tmp_path_factory.mktemp("two")
+def prepare(folder: Path) -> Sequence[Any]:
+    """The records, and the jobs of two ranks, each of which writes a folder of its name."""
+    data = write_dataset(folder / "tfrecord", train=1210, validation=251)
     dropout: dict[str, Any] = {**SOONEST, "dropout_rate": 0.5}
     measured = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5, seed=8)
     cases = {
@@ -89,9 +87,13 @@ def two_ranks(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         # At a rate of 0, so that it ends with the weights that it began with.
         "continued": dropout | {"lr": 0, "seed": 9, "global_batch_size": 40, "continue_path": folder / "whole"},
     }
-    words = {name: arguments(data, folder / name, **changed) for name, changed in cases.items()}
-    on_ranks(2, "mpi", "tests.train.test_worker:run_workers", folder, words)
-    return folder
+    return [{name: arguments(data, folder / name, **changed) for name, changed in cases.items()}]
+
+
+@pytest.fixture(scope="module")
+def of_two(two_ranks: Path) -> Path:
+    """What two ranks wrote, a folder for each of their jobs."""
+    return two_ranks / __name__
 
 
 def test_every_step_is_logged_and_the_model_learns(alone: Path) -> None:
@@ -105,13 +107,13 @@ def test_every_step_is_logged_and_the_model_learns(alone: Path) -> None:
     assert json.loads((alone / "training.json").read_text())["validation_auc"] > 0.9
 
 
-def test_two_ranks_follow_the_loss_curve_of_one(two_ranks: Path, alone: Path) -> None:
-    records = read_log(two_ranks / "curve" / "log.json")
+def test_two_ranks_follow_the_loss_curve_of_one(of_two: Path, alone: Path) -> None:
+    records = read_log(of_two / "curve" / "log.json")
     assert records[0]["data"]["workers"] == 2
     np.testing.assert_allclose(losses(records)[:50], losses(read_log(alone / "log.json"))[:50], atol=1e-3)
     # 1210 samples are 60 full batches and one of 10, and 251 validation samples are an odd number: nobody waits,
     # nothing is lost.
-    training = json.loads((two_ranks / "curve" / "training.json").read_text())
+    training = json.loads((of_two / "curve" / "training.json").read_text())
     assert (training["workers"], training["steps"], training["validation_rows"]) == (2, 61, 251)
 
 
@@ -155,24 +157,24 @@ def test_a_parser_of_the_public_log_finds_its_names(alone: Path) -> None:
     assert not any(name.startswith("test_") for name in records[-1]["data"])
 
 
-def test_two_ranks_with_dropout_go_on_at_the_exact_step(two_ranks: Path) -> None:
-    whole, resumed = (losses(read_log(two_ranks / name / "log.json")) for name in ("whole", "resumed"))
+def test_two_ranks_with_dropout_go_on_at_the_exact_step(of_two: Path) -> None:
+    whole, resumed = (losses(read_log(of_two / name / "log.json")) for name in ("whole", "resumed"))
     assert len(resumed) == 31
     np.testing.assert_allclose(resumed, whole[30:], atol=1e-5)
 
 
-def test_a_training_continues_weights_and_moments_with_a_schedule_and_epochs_of_its_own(two_ranks: Path) -> None:
-    found, expected = (checkpointed(two_ranks / name / "checkpoint") for name in ("continued", "whole"))
+def test_a_training_continues_weights_and_moments_with_a_schedule_and_epochs_of_its_own(of_two: Path) -> None:
+    found, expected = (checkpointed(of_two / name / "checkpoint") for name in ("continued", "whole"))
     assert set(found) == set(expected)
     for name in (name for name in found if name.startswith("model/")):
         np.testing.assert_array_equal(found[name], expected[name], name)
     # 1210 samples are 61 batches of 20 and 31 of 40. The moments are corrected by all of their steps.
     assert (expected["optimizer/0/steps"], expected["optimizer/0/updates"]) == (61, 61)
     assert (found["optimizer/0/steps"], found["optimizer/0/updates"]) == (31, 61 + 31)
-    steps = [record["step"] for record in read_log(two_ranks / "continued" / "log.json") if len(record["step"]) == 2]
+    steps = [record["step"] for record in read_log(of_two / "continued" / "log.json") if len(record["step"]) == 2]
     assert (steps[0], steps[-1]) == ([1, 1], [1, 31])
-    told = (two_ranks / "continued-0.log").read_text()
-    assert f"continuing the weights and moments of {two_ranks / 'whole'} after 61 steps" in told
+    told = (of_two / "continued-0.log").read_text()
+    assert f"continuing the weights and moments of {of_two / 'whole'} after 61 steps" in told
 
 
 def checkpointed(folder: Path) -> dict[str, Any]:
@@ -182,11 +184,11 @@ def checkpointed(folder: Path) -> dict[str, Any]:
     return {name: reader.get_tensor(key) for key in keys if (name := name_in(key, VARIABLES))}
 
 
-def test_the_moments_of_another_optimizer_are_one_line(data: Path, two_ranks: Path, tmp_path: Path) -> None:
+def test_the_moments_of_another_optimizer_are_one_line(data: Path, of_two: Path, tmp_path: Path) -> None:
     with pytest.raises(
         KfrecError, match=r"continue_path .*ckpt-61: was trained with optimizer adam, this run has sgd; "
     ):
-        train(data, tmp_path, **SOONEST, optimizer="sgd", continue_path=two_ranks / "whole")
+        train(data, tmp_path, **SOONEST, optimizer="sgd", continue_path=of_two / "whole")
 
 
 def test_a_training_that_continues_another_one_neither_resumes_nor_starts_warm(data: Path, tmp_path: Path) -> None:
@@ -196,9 +198,9 @@ def test_a_training_that_continues_another_one_neither_resumes_nor_starts_warm(d
         train(data, tmp_path, **SOONEST, continue_path="a", load_checkpoint_path="b")
 
 
-def test_with_dropout_two_ranks_follow_the_loss_curve_of_one(data: Path, two_ranks: Path, tmp_path: Path) -> None:
+def test_with_dropout_two_ranks_follow_the_loss_curve_of_one(data: Path, of_two: Path, tmp_path: Path) -> None:
     alone = train(data, tmp_path, **SOONEST, dropout_rate=0.5)
-    np.testing.assert_allclose(losses(read_log(two_ranks / "whole" / "log.json"))[:50], losses(alone)[:50], atol=1e-3)
+    np.testing.assert_allclose(losses(read_log(of_two / "whole" / "log.json"))[:50], losses(alone)[:50], atol=1e-3)
 
 
 def served_auc(data: Path, out: Path, split: str) -> float:
@@ -272,14 +274,14 @@ def test_an_evaluation_without_weights_or_with_a_benchmark_is_refused(
         train(data, tmp_path, mode="eval", **changed)
 
 
-def test_two_ranks_benchmark_inference_over_as_many_samples_as_asked(two_ranks: Path) -> None:
-    records = read_log(two_ranks / "benchmark" / "log.json")
+def test_two_ranks_benchmark_inference_over_as_many_samples_as_asked(of_two: Path) -> None:
+    records = read_log(of_two / "benchmark" / "log.json")
     assert records[-1]["data"]["samples"] == 5 * 400
     steps = records[1:-1]  # after the parameters, with those before the measured ones
     assert [record["step"] for record in steps] == [[1, step] for step in range(1, 7)]
     assert all(record["data"]["samples/s"] > 0 for record in steps)
     repeated = "the 301 samples of the test split are repeated to fill batches of 400"
-    assert repeated in (two_ranks / "benchmark-0.log").read_text()
+    assert repeated in (of_two / "benchmark-0.log").read_text()
 
 
 def test_a_checkpoint_of_another_model_is_one_line(data: Path, alone: Path, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from components.models.layers.global_batch import Batch, global_batch
 from components.models.layers.weights import Weights
 from components.models.ops.choice import training_back_end
 from components.train.loop.ranks import Ranks
-from tests.train.ranks import on_ranks
 
 ROWS, UNITS = 12, 3
 
@@ -161,9 +160,8 @@ def rank_main(ranks: Ranks, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_ranks_compute_what_one_does_with_the_whole_batch(tmp_path: Path) -> None:
-    on_ranks(2, "gloo", f"{__name__}:rank_main", tmp_path)
-    parts = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+def test_two_ranks_compute_what_one_does_with_the_whole_batch(two_ranks: Path) -> None:
+    parts = [json.loads((two_ranks / __name__ / f"{rank}.json").read_text()) for rank in range(2)]
     layer = _layer()
     y, (dx, gamma, beta) = _trained(layer, _values())
     for name, wanted in {"y": y, "dx": dx}.items():

@@ -12,7 +12,6 @@ from components.errors import KfrecError
 from components.models.layers.global_batch import Batch, gathered_over_ranks, global_batch
 from components.models.ops.choice import training_back_end
 from components.train.loop.ranks import Ranks
-from tests.train.ranks import on_ranks
 
 ROWS, WIDTH = 12, 3
 # The first rank has five samples, the second seven, and two that only fill its batch up.
@@ -61,9 +60,8 @@ def rank_main(ranks: Ranks, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_ranks_have_the_loss_and_the_gradients_of_one_with_the_whole_batch(tmp_path: Path) -> None:
-    on_ranks(2, "gloo", f"{__name__}:rank_main", tmp_path)
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+def test_two_ranks_have_the_loss_and_the_gradients_of_one_with_the_whole_batch(two_ranks: Path) -> None:
+    first, second = (json.loads((two_ranks / __name__ / f"{rank}.json").read_text()) for rank in range(2))
     whole = _found(*_towers(), ROWS, Batch())
     for name in ("total", "weights"):
         for each in (first, second):

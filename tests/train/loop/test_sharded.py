@@ -1,9 +1,10 @@
-"""Training over sharded tables: real ranks under Gloo and MPI follow the curve of one."""
+"""Training over sharded tables: real ranks follow the curve of one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,11 +27,9 @@ OTHERS = {
     "whole": ({}, "sgd", True, 20, False),
     "half": ({}, "sgd", True, 20, True),
 }
-# Processes take longer to start than to train: two of them train everything.
-SIZES = {2: "mpi", 4: "gloo"}
 
 
-def main(ranks: Ranks, folder: Path, cases: Mapping[str, tuple[Mapping[str, str], str, bool, int, bool]]) -> None:
+def rank_main(ranks: Ranks, folder: Path, cases: Mapping[str, tuple[Mapping[str, str], str, bool, int, bool]]) -> None:
     """What a rank does."""
     for name, case in cases.items():
         np.savez(folder / f"{name}-{ranks.rank}.npz", **train(ranks, *case))
@@ -43,18 +42,19 @@ def alone() -> dict[str, np.ndarray]:
     return train(Alone(), {}, "adam")
 
 
+def prepare(folder: Path) -> Sequence[Any]:
+    return [CURVE | OTHERS]
+
+
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """What two ranks wrote under MPI, and four under Gloo."""
-    folders = {}
-    for size, transport in SIZES.items():
-        folders[size] = tmp_path_factory.mktemp(f"ranks-{size}")
-        cases = CURVE | (OTHERS if size == 2 else {})
-        on_ranks(size, transport, "tests.train.loop.test_sharded:main", folders[size], cases)
-    return folders
+def trained(two_ranks: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """What two and four ranks wrote."""
+    four = tmp_path_factory.mktemp("four")
+    on_ranks(4, "gloo", f"{__name__}:rank_main", four, CURVE)
+    return {2: two_ranks / __name__, 4: four}
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [2, 4])
 def test_sharded_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps(
     size: int, alone: dict[str, np.ndarray], trained: dict[int, Path]
 ) -> None:
