@@ -40,7 +40,7 @@ _VALIDATION_SHARE = 0.1
 # Suffix of binned numbers, which trees do not need.
 _BINS = "_bin"
 # Rows of the generated tables.
-_STEPS_ROWS, _CHOICES_ROWS = 40_000, 100_000
+_STEPS_ROWS, _CHOICES_ROWS = 40_000, 200_000
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What models, tasks and scoring agree on: names of outputs, the label of a sample, and metrics by name.
+"""What data sets, models, tasks and scoring agree on: outputs and metrics by name, the label, pieces of quantiles.
 
 Any other output is between a model and its task.
 """
@@ -18,6 +18,9 @@ T = TypeVar("T", bound=Any)
 LOGIT = "logit"
 # Output of an exported signature: the probability that a sample's label is 1, float32 ``[B]``.
 PROBABILITY = "probability"
+
+# Pieces of a quantile function, and in which models expand quantiles, so that a piece begins at each of its knots.
+PIECES = 32
 
 
 def only_label(targets: Mapping[str, T]) -> T:

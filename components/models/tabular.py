@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from components.contract import PIECES
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME
-from components.models.layers.piecewise_linear import PIECES, piecewise_linear
+from components.models.layers.piecewise_linear import piecewise_linear
 
 
 @dataclass(frozen=True)

@@ -53,18 +53,18 @@ def without_champion(metric: Metric, score: float, floor: float, vetoes: Sequenc
     Args:
         metric: the primary metric.
         score: the model's.
-        floor: to beat.
+        floor: to beat; a ceiling where lower is better.
         vetoes: further reasons against the model, each a clause such as "it is not better than the baseline".
     """
-    side = "above" if metric.higher_is_better else "below"
+    side, bound = ("above", "floor") if metric.higher_is_better else ("below", "ceiling")
     against = list(vetoes)
     if not math.isfinite(score):
         against.insert(0, f"the test {metric.label} is {score}, not a finite number")
     elif not (score > floor if metric.higher_is_better else score < floor):
-        against.insert(0, f"the test {metric.label} {score:.4f} is not {side} the floor of {floor:g}")
+        against.insert(0, f"the test {metric.label} {score:.4f} is not {side} the {bound} of {floor:g}")
     if against:
         return Decision(CHALLENGER, f"There is no champion, but {'; '.join(against)}.", _name(metric), score)
-    reason = f"There was no champion and the test {metric.label} {score:.4f} is {side} the floor of {floor:g}."
+    reason = f"There was no champion and the test {metric.label} {score:.4f} is {side} the {bound} of {floor:g}."
     return Decision(CHAMPION, reason, _name(metric), score)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.contract import PIECES
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
-from components.models.layers.piecewise_linear import PIECES
 from components.models.tabular import read_tabular
 from components.registry import build_model
 from tests.models.calling import loss_terms

@@ -76,7 +76,7 @@ def test_a_decision_survives_being_written_down() -> None:
 
 def test_a_metric_of_which_less_is_better_turns_everything_round() -> None:
     assert without_champion(LOSS, 0.5, 0.6).alias == "champion"
-    assert without_champion(LOSS, 0.7, 0.6).reason.endswith("the test RMSE 0.7000 is not below the floor of 0.6.")
+    assert without_champion(LOSS, 0.7, 0.6).reason.endswith("the test RMSE 0.7000 is not below the ceiling of 0.6.")
     decisions = losses(-0.15, -0.1, -0.05), losses(0.05, 0.1, 0.15), losses(-0.25, -0.1, 0.05)
     assert [decision.alias for decision in decisions] == ["champion", "challenger", "challenger"]
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from components.contract import PIECES
 from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.schema import Source
 from components.datasets.tabular.statistics import NumberStatistics, logarithm
@@ -28,8 +29,6 @@ NUMBERS = f"{VOCABULARY}/numbers.json"
 # The schema, for records and models, which carry this folder only.
 SERVED_SCHEMA = f"{VOCABULARY}/schema.yaml"
 _FORMAT = 2
-# Pieces of the quantile function; models expand quantiles in as many.
-_PIECES = 32
 # A column with at most as many distinct values has a bin for each, unless the schema states its bins.
 _FEW = 256
 _REMEDY = "give an earlier output of this data set, or leave the parameter workflow empty"
@@ -118,7 +117,7 @@ def bin_edges(sample: np.ndarray, bins: int) -> tuple[float, ...]:
 def quantile_knots(sample: np.ndarray) -> tuple[float, ...]:
     """The ends and the edges of the sample's bins; 0 where there is no value."""
     ends = (sample.min(), sample.max()) if len(sample) else (0.0,)
-    return tuple(np.unique([*ends, *bin_edges(sample, _PIECES)]).tolist())
+    return tuple(np.unique([*ends, *bin_edges(sample, PIECES)]).tolist())
 
 
 def quantiles(knots: Sequence[float], values: np.ndarray) -> np.ndarray:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-# As many as the quantile function of a table's numbers has, so that a piece begins at each of its knots.
-PIECES = 32
+from components.contract import PIECES
 
 
 def piecewise_linear(quantiles: tf.Tensor) -> tf.Tensor:
