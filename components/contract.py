@@ -14,7 +14,7 @@ from components.feature_spec import Channel
 
 T = TypeVar("T", bound=Any)
 
-# Output of a model: the log-odds that a sample's label is 1, float32 ``[B]``.
+# Output of a model and of its exported signature: the log-odds that a sample's label is 1, float32 ``[B]``.
 LOGIT = "logit"
 # Output of an exported signature: the probability that a sample's label is 1, float32 ``[B]``.
 PROBABILITY = "probability"

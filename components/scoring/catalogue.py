@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from components.contract import PROBABILITY
+from components.contract import LOGIT, PROBABILITY
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives
 from components.errors import KfrecError
 from components.feature_spec import Channel
@@ -83,8 +83,8 @@ class Catalogue:
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
         self._output = _ranked_output(raw)
-        self._is_odds = self._output == PROBABILITY
-        sampled = isinstance(raw.rows, SampledNegatives) and self._is_odds
+        sampled = isinstance(raw.rows, SampledNegatives) and self._output in (LOGIT, PROBABILITY)
+        self._is_probability = sampled and self._output == PROBABILITY
         self.counts = raw.rows.sampling_counts(self.names) if isinstance(raw.rows, SampledNegatives) else None
         self.flags = np.full(len(self.names), "", object)
         if self.counts is not None:
@@ -138,10 +138,10 @@ class Catalogue:
         for outputs in one_behind(map(begin, range(0, count, at_once))):
             for each in outputs()[self._output].reshape(-1, size):
                 values = each.astype(np.float64)
-                if self._is_odds:
+                if self._is_probability:
                     values = np.clip(values, _SMALLEST, _LARGEST)
-                    values = np.log(values) - np.log1p(-values) + self._log_q
-                yield values
+                    values = np.log(values) - np.log1p(-values)
+                yield values + self._log_q
 
     def values(self, scores: np.ndarray, excluded: np.ndarray) -> np.ndarray:
         """The value of each candidate, float64 ``[N]``; see :attr:`value`. Likelihoods of the candidates that are not
@@ -211,19 +211,19 @@ def _encoded(raw: RawModel, columns: Mapping[str, pa.Array]) -> Encoded:
 
 
 def _ranked_output(raw: RawModel) -> str:
-    """The output that candidates are ranked by: the probability, or else the only one.
+    """The output that candidates are ranked by: the logit, or else the probability, or else the only one.
 
     Raises:
         KfrecError: the model returns several others.
     """
     outputs = list(raw.model.outputs)
-    if PROBABILITY in outputs:
-        return PROBABILITY
-    if len(outputs) > 1:
+    found = next((name for name in (LOGIT, PROBABILITY) if name in outputs), None)
+    if found is None and len(outputs) > 1:
         raise KfrecError(
-            f"the model returns {', '.join(outputs)}, and candidates are ranked by {PROBABILITY} or by one"
+            f"the model returns {', '.join(outputs)}, and candidates are ranked by {LOGIT}, {PROBABILITY} or the only "
+            "output"
         )
-    return outputs[0]
+    return found or outputs[0]
 
 
 def _parts(first: int, end: int, candidates: int) -> Iterator[_Part]:

@@ -17,7 +17,9 @@ from components.feature_spec import load_feature_spec
 INPUTS = ("uid", "item_trgt", "item_pos")
 
 
-def make_known_model(folder: Path, data: Path, logits: Mapping[str, float], *, shared: bool = False) -> Path:
+def make_known_model(
+    folder: Path, data: Path, logits: Mapping[str, float], *, shared: bool = False, returns_logit: bool = True
+) -> Path:
     """Exports a model for records with users, items and histories.
 
     The logit of an item is the one given, 0 where none is, plus 0.001 times the id of the newest item of the history if
@@ -28,6 +30,7 @@ def make_known_model(folder: Path, data: Path, logits: Mapping[str, float], *, s
         data: records.
         logits: item to logit.
         shared: whether it has the signature for many targets of one user.
+        returns_logit: whether it returns the logit beside the probability.
     """
     import tensorflow as tf
 
@@ -44,7 +47,7 @@ def make_known_model(folder: Path, data: Path, logits: Mapping[str, float], *, s
         both = tf.cast((item_trgt % 2 == 1) & (newest % 2 == 1), tf.float32)
         unused = 0.0 * tf.cast(uid, tf.float32)
         logit = tf.gather(tf.constant(table), item_trgt) + 0.001 * both * tf.cast(newest, tf.float32) + unused
-        return {"probability": tf.sigmoid(logit)}
+        return {"probability": tf.sigmoid(logit), **({"logit": logit} if returns_logit else {})}
 
     def signature(users: int | None) -> tf.types.experimental.ConcreteFunction:
         shapes = {"uid": [users], "item_trgt": [None], "item_pos": [users, spec.features["item_pos"].length]}

@@ -41,7 +41,7 @@ def make_reading_model(folder: Path, data: Path, inputs: tuple[str, ...]) -> Pat
             places = tf.range(1, 1 + (values.shape[1] if values.shape.rank == 2 else 1), dtype=tf.float64)
             waves = tf.sin(values[..., None] if values.shape.rank == 1 else values) * tf.cos(places * number)
             total += tf.reduce_sum(waves, 1) / tf.sqrt(tf.cast(tf.size(places), tf.float64))
-        return {"probability": tf.cast(tf.sigmoid(total), tf.float32)}
+        return {"probability": tf.cast(tf.sigmoid(total), tf.float32), "logit": tf.cast(total, tf.float32)}
 
     with publishing(folder, step="train", inputs={"tfrecord": open_artifact(data)}) as staging:
         signatures = {"serving_default": serve.get_concrete_function(**signature)}

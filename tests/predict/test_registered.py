@@ -32,7 +32,7 @@ def test_its_example_signature_and_description_say_what_it_takes(served: Served,
     model = mlflow.pyfunc.load_model(f"models:/{REGISTERED}@champion")
     assert model.metadata.signature.inputs.input_names() == ["user", "history", "item"]
     assert model.metadata.signature.inputs.required_input_names() == ["user", "history"]
-    assert model.metadata.signature.outputs.input_names() == ["probability", "unknown_ids"]
+    assert model.metadata.signature.outputs.input_names() == ["probability", "logit", "unknown_ids"]
     assert model.predict(model.input_example)["unknown_ids"].tolist() == [0, 0]
     version = MlflowClient(store, registry_uri=store).get_model_version_by_alias(REGISTERED, "champion")
     description = str(version.description)

@@ -23,8 +23,7 @@ from tests.fakes.small_shop import NAMES, make_data
 NOBODY = np.zeros(0, np.int64)
 # Of equal smoothed share: count + 10,000 * reviews / all reviews, all in the same proportion as the counts.
 COUNTS = dict.fromkeys(NAMES, 10) | {"B001": 1000, "B002": 200, "B059": 0}
-# Distinct, so that rounding cannot change an order. A model returns a float32 probability p, of which a unit in the
-# last place is a relative error of 2^-24 / (1 - p) of the odds: 3e-6 at the largest logit here, 5e-4 at one of 9.
+# Distinct, so that rounding cannot change an order.
 LOGITS = {name: -0.02 * place for place, name in enumerate(NAMES)}
 LOGITS |= {"B001": -1.0, "B002": 0.5, "B003": 2.0, "B059": 4.0}
 
@@ -65,6 +64,24 @@ def test_the_score_is_the_logit_plus_the_log_of_the_sampling_share(make: Callabl
     assert scores["B001"] - scores["B002"] == pytest.approx(math.log(5) - 1.5, abs=1e-4)
     assert scores["B003"] - scores["B002"] == pytest.approx(1.5 - math.log(20), abs=1e-4)
     assert found.value == LIKELIHOOD and found.note == ""
+
+
+def test_logits_beyond_the_precision_of_a_probability_are_ranked(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", dataset="amazon_reviews")
+    add_counts(data, dict.fromkeys(NAMES, 1))
+    surest = {name: 30.0 - 0.25 * place for place, name in enumerate(NAMES[:40])}
+    make_known_model(tmp_path / "model", data, surest)
+    found = catalogue(tmp_path)
+    table = recommend(found, ["U1"], [[]], 40).table
+    assert table["item"].to_pylist() == list(NAMES[:40])
+    likelihoods = np.array(table["likelihood"].to_pylist())
+    np.testing.assert_allclose(likelihoods[1:] / likelihoods[:-1], math.exp(-0.25), rtol=1e-5)
+
+
+def test_a_model_without_logits_is_ranked_by_its_probabilities(make: Callable[..., Path], tmp_path: Path) -> None:
+    make_known_model(tmp_path / "model", make() / "tfrecord", LOGITS, returns_logit=False)
+    wanted, found = scores_of(catalogue(make()), ["B001"]), scores_of(catalogue(tmp_path), ["B001"])
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
 def test_likelihoods_of_the_candidates_that_are_left_sum_to_one(make: Callable[..., Path]) -> None:

@@ -230,7 +230,7 @@ def test_the_exported_model_scores_many_targets_of_one_user_as_samples(data: Pat
     one = {name: batch[name] if name.endswith("_trgt") else batch[name][3:4] for name in inputs}
     repeated = {name: values if len(values) > 1 else np.repeat(values, 50, 0) for name, values in one.items()}
     shared, wanted = (
-        signatures[name](**{key: tf.constant(values, tf.int64) for key, values in given.items()})["probability"]
+        signatures[name](**{key: tf.constant(values, tf.int64) for key, values in given.items()})["logit"]
         for name, given in (("targets", one), ("serving_default", repeated))
     )
     np.testing.assert_allclose(shared, wanted, atol=1e-5)

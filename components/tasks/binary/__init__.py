@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 CALIBRATION_BINS = param(20, "Bins of the calibration curve", unit="bins", at_least=2)
 
 
-def probability(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """The served output, of a model with the output LOGIT."""
+def served(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The served outputs, of a model with the output LOGIT: float32 probabilities are equal from logits of 17 on."""
     import tensorflow as tf
 
-    return {PROBABILITY: tf.sigmoid(outputs[LOGIT])}
+    return {PROBABILITY: tf.sigmoid(outputs[LOGIT]), LOGIT: outputs[LOGIT]}
 
 
 def require_both_classes(scores: Scores, source: object) -> None:

@@ -9,7 +9,7 @@ from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, auc_interval, roc_auc
 from components.report import Section
-from components.tasks.binary import probability, require_both_classes
+from components.tasks.binary import require_both_classes, served
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.definition import (
     CatalogueMeasure,
@@ -69,7 +69,7 @@ TASK = TaskDefinition(
         # An item's first feature is its id, the second its category.
         Kept(CATEGORY, Channel.TARGET, index=1, named=True, exact_only=True),
     ),
-    serve=probability,
+    serve=served,
     streaming=_streaming,
     require=require_both_classes,
     measure=_measure,

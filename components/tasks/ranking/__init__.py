@@ -12,7 +12,7 @@ from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, RankedGroups, mean_interval
 from components.report import Section
-from components.tasks.binary import probability, require_both_classes
+from components.tasks.binary import require_both_classes, served
 from components.tasks.definition import Kept, Measured, Streaming, TaskDefinition
 from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
 from components.tasks.scores import Scores
@@ -73,7 +73,7 @@ TASK = TaskDefinition(
     decision=RankingDecision,
     defaults={"registered_model": "kfrec-ranking"},
     kept=(Kept(GROUP, Channel.GROUP, needed_for="MAP@k"),),
-    serve=probability,
+    serve=served,
     streaming=_streaming,
     require=_require,
     measure=_measure,
