@@ -118,14 +118,21 @@ def test_layers_that_do_not_fit_are_refused_in_one_line(given, message):
         build(worker_parameters("dlrm"), given)
 
 
-def test_dropout_acts_on_the_top_network_and_in_training_only(spec, parameters, make_batch):
-    model: Any = build_model(parameters("dlrm", top_dropout=0.5, top_mlp_dims=(50, 1)), spec)
+@pytest.mark.parametrize(
+    ("changed", "dropped"),
+    [
+        (dict(top_dropout=0.5, top_mlp_dims=(50, 1)), (0, 1)),
+        (dict(bottom_dropout=0.5, bottom_mlp_dims=(50, 2)), (1, 0)),  # but not the vector of the interactions
+    ],
+)
+def test_dropout_acts_on_hidden_layers_and_in_training_only(spec, parameters, make_batch, changed, dropped):
+    model: Any = build_model(parameters("dlrm", **changed), spec)
     features, labels = make_batch(9)
     with draws_at(1):
         trained = loss_terms(model, features, labels)[0].numpy()
     assert not np.allclose(trained, logits(model, features))
     np.testing.assert_array_equal(logits(model, features), logits(model, features))
-    assert len(model.top.dropouts) == 1 and not model.bottom.dropouts
+    assert (len(model.bottom.dropouts), len(model.top.dropouts)) == dropped
 
 
 def test_both_networks_normalize_their_hidden_layers(spec, parameters, make_batch):

@@ -24,8 +24,8 @@ class Dlrm(tf.Module):
         logit = top([bottom(numbers), vectors_i . vectors_j for i > j])
 
     Without numerical features, the sum of the embeddings replaces ``bottom(numbers)`` in the top network's input. Batch
-    normalisation, of both networks' hidden layers, and dropout, of the top network's, are not part of the published
-    model and are off by default.
+    normalisation and dropout of both networks' hidden layers are not part of the published model; they are off by
+    default.
 
     Args:
         parameters: its sizes.
@@ -51,7 +51,8 @@ class Dlrm(tf.Module):
         self.tables = self.embed.tables
         numbers = channels.numbers
         dims, normalized = parameters.bottom_mlp_dims, parameters.batch_normalization
-        self.bottom = Mlp(weights.scope("bottom"), numbers, dims, False, normalized) if numbers else None
+        rate = parameters.bottom_dropout
+        self.bottom = Mlp(weights.scope("bottom"), numbers, dims, False, normalized, rate) if numbers else None
         vectors = len(embedded) + bool(numbers)
         pairs = vectors * (vectors - 1) // 2
         dims, rate = parameters.top_mlp_dims, parameters.top_dropout

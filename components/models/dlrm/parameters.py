@@ -23,6 +23,7 @@ class DlrmParameters:
     top_mlp_dims: Ints = param(
         (1024, 1024, 512, 256, 1), "Layers over the interactions; the last is the logit", at_least=1, at_most=65_536
     )
+    bottom_dropout: float = param(0.0, "Dropout of the bottom network's layers but the last", at_least=0, at_most=0.99)
     top_dropout: float = param(0.0, "Dropout of the top network's hidden layers", at_least=0, at_most=0.99)
     batch_normalization: bool = BATCH_NORMALIZATION
     embedding_l2: float = EMBEDDING_L2

@@ -21,9 +21,9 @@ class Mlp(tf.Module):
         weights: source of fresh weights; W starts Glorot normal, b normal with variance 1 / units.
         inputs: width of x.
         units: width of each layer.
-        linear_output: the last layer is linear, is neither normalised nor dropped, and computes in float32.
+        linear_output: the last layer is linear, is not normalised, and computes in float32.
         batch_normalization: whether to normalise before the rectifier.
-        dropout_rate: share of the rectified units dropped in training; 0 is none.
+        dropout_rate: share of the rectified units dropped in training, of all layers but the last; 0 is none.
 
     Example:
         >>> Mlp(Weights(1), inputs=13, units=(512, 128))(tf.zeros([8, 13])).shape
@@ -48,7 +48,7 @@ class Mlp(tf.Module):
             self.biases.append(scope.normal("bias", (columns,), math.sqrt(1.0 / columns)))
         hidden = list(zip(scopes, units, strict=True))[: len(units) - linear_output]
         self.normalizations = [BatchNormalization(*layer) for layer in hidden] if batch_normalization else []
-        self.dropouts = [Dropout(scope, dropout_rate) for scope, _ in hidden] if dropout_rate > 0 else []
+        self.dropouts = [Dropout(scope, dropout_rate) for scope in scopes[:-1]] if dropout_rate > 0 else []
 
     def __call__(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """``[B, inputs]`` to ``[B, units of the last layer]``."""
@@ -60,6 +60,6 @@ class Mlp(tf.Module):
             if self.normalizations:
                 x = self.normalizations[number](x, training)
             x = tf.nn.relu(x)
-            if training and self.dropouts:
+            if training and self.dropouts and number < last:
                 x = self.dropouts[number](x)
         return x
