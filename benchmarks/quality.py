@@ -73,7 +73,12 @@ class Case:
 
 DEFAULTS: Settings = {}
 CHOICES: dict[str, Sequence[Settings]] = {
-    "wide_and_deep": (DEFAULTS, dict(deep_dropout=0.3), dict(deep_learning_rate=0.0003)),
+    "wide_and_deep": (
+        DEFAULTS,
+        dict(deep_dropout=0.3, embedding_l2=0.03),
+        dict(deep_hidden_units="512,256", embedding_l2=0.03),
+        dict(deep_learning_rate=0.0003),
+    ),
     "dlrm": (DEFAULTS, dict(top_dropout=0.3), dict(learning_rate=0.0003)),
     "logistic_regression": (DEFAULTS, dict(lr=0.0005)),
 }

@@ -46,6 +46,7 @@ class Candidate:
         evaluated: the evaluate step's parameters.
         metrics: metrics.json of the evaluation.
         score: the primary metric, finite.
+        is_baseline: whether it is a baseline itself, which nothing is held against but its score.
     """
 
     parameters: RegisterParameters
@@ -55,10 +56,12 @@ class Candidate:
     evaluated: Mapping[str, Any]
     metrics: Mapping[str, Any]
     score: float
+    is_baseline: bool = False
 
     def against(self, registry: Registry, champion: ModelVersion | None) -> Judged:
         """Compares it with a version of the registry; None is no champion."""
-        task, vetoes = self.task, tuple(self.task.vetoes(self.metrics, self.parameters))
+        task = self.task
+        vetoes = () if self.is_baseline else tuple(task.vetoes(self.metrics, self.parameters))
         if champion is None:
             return Judged(without_champion(task.primary, self.score, task.floor(self.parameters), vetoes))
         number = int(champion.version)

@@ -72,7 +72,9 @@ def run(
         origin = _origin(parameters, spec)
         data = inputs["tfrecord"].data_uri or str(tfrecord.absolute())
         registry.note(version, origin | {"data": data, "task": task.name})
-        candidate = Candidate(parameters, task, spec, evaluation, evaluated.parameters, metrics, score)
+        candidate = Candidate(
+            parameters, task, spec, evaluation, evaluated.parameters, metrics, score, _is_baseline(exported)
+        )
         decision, sections = settle(registry, version, lambda champion: candidate.against(registry, champion))
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         with publishing(registration, step="register", inputs=inputs, parameters=recorded(parameters)) as staging:
@@ -98,6 +100,12 @@ def run(
     verdict = f"{body['registered_model']} version {version.version} is the {decision.alias}: {decision.reason}"
     refusal = refusal_of_rows(exported.spec)
     return {**staging.rows, "summary": f"{verdict}; kfrec predict will refuse it: {refusal}" if refusal else verdict}
+
+
+def _is_baseline(model: ExportedModel) -> bool:
+    """Whether its definition says so; false where its package is not installed here."""
+    name = str(model.parameters.get("model_type", ""))
+    return name in registry_of.names(registry_of.MODELS) and registry_of.model(name).is_baseline
 
 
 def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]:

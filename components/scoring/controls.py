@@ -76,7 +76,9 @@ def score_controls(
             outputs = _or_none(scored, probe.change(samples)) if probe in passes else sample.outputs
             others[probe.name] = None if outputs is None else outputs[controls.output]
     trained = fit_baselines(baselines, spec, tfrecord, controls.training_samples) if baselines else 0
-    return Controlled(sample, others | (baselines.scores(samples) if baselines else {}), trained)
+    if baselines is None:
+        return Controlled(sample, others, trained)
+    return Controlled(sample, others | baselines.scores(samples), trained, baselines.about)
 
 
 def fit_baselines(baselines: Baselines, spec: FeatureSpec, tfrecord: Path, samples: int) -> int:

@@ -8,6 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+# The baseline that a model has to beat to be promoted.
+BASELINE = "baseline"
+
 # Feature name to array, as in components.records: [n], or [n, length] for lists.
 Samples = Mapping[str, np.ndarray]
 
@@ -44,6 +47,10 @@ class Baselines(Protocol):
 
     def scores(self, samples: Samples) -> dict[str, np.ndarray]:
         """Baseline name, as in metrics, to scores, float ``[n]``; empty if there was nothing to fit on."""
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """What fitting has chosen, by baseline name, such as a column."""
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,8 @@ class TaskDefinition:
             confidence and the seed.
         floor: takes the decision parameters and returns the threshold for a first model's primary metric.
         vetoes: takes metrics.json and the decision parameters, and returns the reasons why the model must not become
-            champion whatever its score, each a clause such as "it is not better than the baseline".
+            champion whatever its score, each a clause such as "it is not better than the baseline". Models that are
+            baselines themselves are not asked.
         compared: takes two models' scores of the same samples, and returns sections with the curves of both.
         controls: takes the specification of the data and the evaluation parameters, and returns what to score beside
             the model; None if the data lack what that needs.

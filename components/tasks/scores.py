@@ -54,8 +54,10 @@ class Controlled:
         model: the model's scores of the same samples, unchanged.
         others: probe to the output, or baseline to scores, float ``[n]``; None where the model returned none.
         training_samples: samples that the baselines were fitted on; 0 without baselines.
+        about: what their fitting has chosen, by baseline name.
     """
 
     model: Scores
     others: Mapping[str, np.ndarray | None]
     training_samples: int
+    about: Mapping[str, str] = field(default_factory=dict)

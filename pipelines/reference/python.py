@@ -159,8 +159,9 @@ _PUBLIC = {
         "components.tasks:Baselines",
         "components.tasks:CatalogueMeasure",
         "components.tasks:Ranked",
-        "components.tasks.binary:probability",
+        "components.tasks.binary:served",
         "components.tasks.binary:require_both_classes",
+        "components.tasks.binary.columns:column_baselines",
     ),
     "Metrics and intervals": (
         "components.metrics:Interval",

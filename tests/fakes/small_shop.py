@@ -113,7 +113,12 @@ def make_data(
 
 
 def make_model(
-    folder: Path, data: Path, names: Sequence[str] = NAMES, *, belief: Callable[[str], float] = quality
+    folder: Path,
+    data: Path,
+    names: Sequence[str] = NAMES,
+    *,
+    belief: Callable[[str], float] = quality,
+    model_type: str = "sim",
 ) -> Path:
     """Exports a model for a data set.
 
@@ -122,6 +127,7 @@ def make_model(
         data: folder of :func:`make_data`.
         names: the items of that data.
         belief: the model's score of an item by its name.
+        model_type: the model's name.
     """
     import tensorflow as tf
 
@@ -145,7 +151,7 @@ def make_model(
     (folder / "vocabulary").mkdir()
     for path in (data / "vocabulary").glob("*.parquet"):
         (folder / "vocabulary" / path.name).write_bytes(path.read_bytes())
-    (folder / "parameters.json").write_text(json.dumps({"model_type": "sim", "lr": 0.01, "epochs": 3}))
+    (folder / "parameters.json").write_text(json.dumps({"model_type": model_type, "lr": 0.01, "epochs": 3}))
     epochs = [
         {
             "epoch": n,

@@ -36,7 +36,10 @@ SMALL: dict[str, dict[str, Any]] = {
         "global_batch_size": 500,
     },
 }  # fmt: skip
-SHARED = {"epochs": 1, "train_seed": 1, "bootstrap_samples": 100, "preprocess_workers": 1, "tfrecord_workers": 1}
+SHARED = {
+    "epochs": 1, "train_seed": 1, "bootstrap_samples": 100, "preprocess_workers": 1, "tfrecord_workers": 1,
+    "require_baseline": False,
+}  # fmt: skip
 
 
 def run_step(name: str, pipeline: Pipeline, values: Mapping[str, Any], folder: Path) -> dict[str, Any]:

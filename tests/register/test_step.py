@@ -38,8 +38,8 @@ class Shop:
     folder: Path
     data: Path
 
-    def model(self, name: str, belief: Callable[[str], float]) -> None:
-        make_model(self.folder / name, self.data, belief=belief)
+    def model(self, name: str, belief: Callable[[str], float], model_type: str = "sim") -> None:
+        make_model(self.folder / name, self.data, belief=belief, model_type=model_type)
         parameters = STEPS["evaluate"].of(experiment="shop", run_id=name)
         evaluate(parameters, tfrecord=self.data, model=self.folder / name, evaluation=self.evaluation(name))
 
@@ -119,6 +119,11 @@ def test_a_model_that_does_not_beat_the_baseline_is_not_promoted_and_the_reason_
     assert (result["alias"], alias(store, "required", "champion")) == ("challenger", None)
     assert "There is no champion, but the model does not beat the built-in baseline: test AUC 0." in result["reason"]
     assert shop.register("not_required", "fair")["alias"] == "champion"
+
+
+def test_a_model_that_is_a_baseline_itself_need_not_beat_the_built_in_one(shop: Shop, store: str) -> None:
+    shop.model("itself", ignorant, "popularity")
+    assert shop.register("itself", "itself", require_baseline=True)["alias"] == "champion"
 
 
 def test_a_model_that_was_damaged_after_its_evaluation_is_not_registered(

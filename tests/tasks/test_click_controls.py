@@ -12,9 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.metrics import auc_interval, roc_auc
 from components.tasks import Controlled
+from components.tasks.binary.controls import measure_controls as measure_controls_of
 from components.tasks.binary.logistic import fit_logistic
-from components.tasks.click import TASK
-from components.tasks.click.controls import controls, measure_controls
+from components.tasks.click import AUC, TASK
+from components.tasks.click.controls import auc_intervals, controls
 from components.tasks.click.history import SPANS, history_pairs, recency_counts
 from components.tasks.click.measure import measure
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
@@ -89,6 +90,10 @@ def drawn(better: float, rows: int = 2000) -> Controlled:
     return Controlled(model, {"baseline": baseline, "empty_history": None}, 100)
 
 
+def measure_controls(controlled: Controlled) -> dict[str, Any]:
+    return measure_controls_of(controlled, AUC, auc_intervals)
+
+
 def test_the_difference_to_the_baseline_is_paired_and_over_users() -> None:
     controlled = drawn(0.5)
     metrics, model = measure_controls(controlled), controlled.model
@@ -147,10 +152,10 @@ def test_the_best_possible_auc_is_shown_where_it_is_known() -> None:
     assert "the best possible" not in whole(drawn(0.5))
 
 
-def test_data_without_histories_have_no_controls_and_the_report_no_section() -> None:
-    features = {"label": Feature("label", "bool"), "a": Feature("a", "int64", 9), "uid": Feature("uid", "int64", 9)}
-    channels = {Channel.LABEL: ("label",), Channel.CATEGORICAL: ("a",), Channel.USER: ("uid",)}
-    given = specification()
+def test_data_without_columns_and_histories_have_no_controls_and_the_report_no_section() -> None:
+    features = {"label": Feature("label", "bool"), "a": Feature("a", "int64", 9)}
+    channels = {Channel.LABEL: ("label",), Channel.CATEGORICAL: ("a",)}
+    given = specification()  # whose records have no feature a
     spec = FeatureSpec(features, given.sources, channels)
     assert controls(spec, ClickEvaluation()) is None
     model = drawn(0.5).model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,9 +14,9 @@ from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec
 from components.metrics import RankedGroups, log_loss, roc_auc
 from components.report.page import Facts, render
-from components.tasks import Scores, missing_column
+from components.tasks import Controlled, Scores, missing_column
 from components.tasks.ranking import TASK
-from components.tasks.ranking.parameters import RankingEvaluation, RankingTraining
+from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
 from components.tasks.ranking.streaming import RankingMetrics
 from components.train.loop.ranks import Alone, owners_of
 from tests.binary import binary_scores, probabilities_of, update
@@ -37,6 +38,13 @@ class Simulated:
             [column[owners_of(keys, self.size) == self.rank] for column in columns] for ((keys, columns),) in self.sent
         ]
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+
+def in_groups(rows: int = 600, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels, their log-odds, and groups of three."""
+    random = np.random.default_rng(seed)
+    logits = random.normal(size=rows)
+    return (random.random(rows) < 1 / (1 + np.exp(-logits))).astype(np.int8), logits, np.arange(rows) // 3
 
 
 def drawn(rows: int = 500, groups: int = 90, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -171,3 +179,20 @@ def test_one_group_for_all_samples_is_one_line() -> None:
     one = binary_scores(np.array([0, 1]), np.array([0.5, 0.6]), {"group": np.array([4, 4])})
     with pytest.raises(KfrecError, match="data: all 2 test samples are in group 4"):
         TASK.require(one, "data")
+
+
+@pytest.mark.parametrize(("better", "is_vetoed"), [(3.0, False), (0.0, True)])
+def test_a_model_is_measured_beside_the_baseline_by_map(better: float, is_vetoed: bool) -> None:
+    labels, baseline, groups = in_groups()
+    model = (1 / (1 + np.exp(-baseline - better * labels))).astype(np.float32)
+    scores = binary_scores(labels, model, {"group": groups})
+    controlled = Controlled(scores, {"baseline": baseline, "best_column": -baseline}, 100, {"best_column": "device"})
+    measured = TASK.measure(replace(scores, controlled=controlled), RankingEvaluation(map_k=K))
+    ours, theirs = (RankedGroups(labels, each, groups).mean(K) for each in (model, baseline))
+    assert measured.metrics["test_controls_map"] == pytest.approx(ours)
+    assert measured.metrics["test_baseline_map"] == pytest.approx(theirs)
+    assert measured.metrics["test_map_above_baseline"] == pytest.approx(ours - theirs)
+    assert bool(TASK.vetoes(measured.metrics, RankingDecision())) == is_vetoed
+    assert not TASK.vetoes(measured.metrics, RankingDecision(require_baseline=False))
+    (section,) = TASK.story(measured).first
+    assert "device" in section.figures[1].chart

@@ -33,5 +33,6 @@ MODEL = ModelDefinition(
     task="click",
     defaults={"epochs": 10, "global_batch_size": 4096},
     local_defaults={"global_batch_size": 1024},
+    is_baseline=True,
     dataset_defaults={"tabular": {"epochs": 30, "patience": 3, "global_batch_size": 256, "lr": 0.002}},
 )

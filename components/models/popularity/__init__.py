@@ -64,4 +64,5 @@ MODEL = ModelDefinition(
     task="click",
     defaults={"epochs": 5, "global_batch_size": 4096},
     local_defaults={"global_batch_size": 1024},
+    is_baseline=True,
 )

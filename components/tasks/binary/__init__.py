@@ -15,8 +15,28 @@ from components.tasks.scores import Scores
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Parameter of the evaluate step.
+# Parameters of the evaluate step.
 CALIBRATION_BINS = param(20, "Bins of the calibration curve", unit="bins", at_least=2)
+CONTROL_SAMPLES = param(
+    50_000,
+    "Test samples that tell what the score rests on, scored by the built-in baseline, and with other histories, empty "
+    "ones and unknown users where the data have them; 0 leaves that out",
+    unit="samples",
+    at_least=0,
+)
+BASELINE_SAMPLES = param(
+    200_000,
+    "Training samples that the built-in baseline is fitted on; 0 leaves it out",
+    unit="samples",
+    at_least=0,
+)
+# Parameter of the register step.
+REQUIRE_BASELINE = param(
+    True,
+    "Promote a model only if its primary metric on the test split is above that of the built-in baseline by more than "
+    "chance: a logistic regression on counts of the history, or on click rates of the columns' values. Models that are "
+    "baselines themselves are exempt",
+)
 
 
 def served(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -10,6 +10,7 @@ from components.lazy import Lazy
 from components.metrics import Interval, auc_interval, roc_auc
 from components.report import Section
 from components.tasks.binary import require_both_classes, served
+from components.tasks.binary.controls import below_baseline
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.definition import (
     CatalogueMeasure,
@@ -21,6 +22,7 @@ from components.tasks.definition import (
     TaskDefinition,
 )
 
+AUC = Metric("auc", "AUC")
 USER, HISTORY, POPULARITY, CATEGORY = "user", "history_length", "popularity", "category"
 
 
@@ -59,7 +61,7 @@ def _compared(ours: Scores, theirs: Scores) -> Sequence[Section]:
 TASK = TaskDefinition(
     name="click",
     summary="Whether a sample is clicked: ROC AUC, log loss, calibration.",
-    metrics=(Metric("auc", "AUC"), Metric("logloss", "log loss", higher_is_better=False, is_loss=True)),
+    metrics=(AUC, Metric("logloss", "log loss", higher_is_better=False, is_loss=True)),
     evaluation=ClickEvaluation,
     decision=ClickDecision,
     kept=(
@@ -79,8 +81,8 @@ TASK = TaskDefinition(
     compared=_compared,
     floor=lambda parameters: parameters.auc_floor,
     controls=Lazy("components.tasks.click.controls:controls"),
-    remarks=Lazy("components.tasks.click.controls:remarks"),
-    vetoes=Lazy("components.tasks.click.controls:vetoes"),
+    remarks=lambda metrics: below_baseline(metrics, AUC),
+    vetoes=lambda metrics, parameters: below_baseline(metrics, AUC) if parameters.require_baseline else (),
     catalogue=CatalogueMeasure(
         users=lambda parameters: parameters.catalogue_users,
         scores=lambda parameters: parameters.catalogue_scores,

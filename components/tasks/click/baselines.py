@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -12,9 +12,9 @@ from components.feature_spec.values import read_counts, read_values
 from components.metrics import roc_auc
 from components.tasks.binary.logistic import LogisticRegression, fit_logistic
 from components.tasks.click.history import SPANS, HistoryPair, history_pairs, lengths, recency_counts
-from components.tasks.controls import Samples
+from components.tasks.controls import BASELINE, Samples
 
-POPULARITY, RECENCY, BASELINE = "popularity", "recency", "baseline"
+POPULARITY, RECENCY = "popularity", "recency"
 
 
 class HistoryBaselines:
@@ -43,6 +43,10 @@ class HistoryBaselines:
     def features(self) -> tuple[str, ...]:
         names = (name for pair in self._pairs for name in (pair.target, pair.history))
         return tuple(dict.fromkeys((self._label, *names)))
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        return {}
 
     def fit(self, first: Iterable[Samples], second: Iterable[Samples]) -> None:
         known = _known_counts(self._spec, self._pairs[0])

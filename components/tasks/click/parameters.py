@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.parameters import param
-from components.tasks.binary import CALIBRATION_BINS
+from components.tasks.binary import BASELINE_SAMPLES, CALIBRATION_BINS, CONTROL_SAMPLES, REQUIRE_BASELINE
 
 
 @dataclass(frozen=True)
@@ -13,19 +13,8 @@ class ClickEvaluation:
     """Parameters of the evaluate step."""
 
     calibration_bins: int = CALIBRATION_BINS
-    control_samples: int = param(
-        50_000,
-        "Test samples that tell what the score rests on, scored with other histories, empty ones and unknown users; "
-        "0 leaves that out",
-        unit="samples",
-        at_least=0,
-    )
-    baseline_samples: int = param(
-        200_000,
-        "Training samples that the built-in baseline is fitted on; 0 leaves it out",
-        unit="samples",
-        at_least=0,
-    )
+    control_samples: int = CONTROL_SAMPLES
+    baseline_samples: int = BASELINE_SAMPLES
     catalogue_users: int = param(
         300, "Test users for whom all items are ranked; 0 leaves it out", unit="users", at_least=0
     )
@@ -42,9 +31,5 @@ class ClickEvaluation:
 class ClickDecision:
     """Parameters of the register step."""
 
-    require_baseline: bool = param(
-        True,
-        "Promote a model only if its test AUC is above that of the built-in baseline, a logistic regression on the "
-        "history, by more than chance; without effect on data without histories",
-    )
+    require_baseline: bool = REQUIRE_BASELINE
     auc_floor: float = param(0.6, "A first model needs a test AUC above this to become champion", at_least=0, at_most=1)

@@ -7,6 +7,7 @@ from typing import Any
 
 from components.metrics import FEWEST
 from components.report import Axis, Card, Figure, Section, Story, bar_chart, table
+from components.tasks.binary.columns import BEST_COLUMN
 from components.tasks.binary.figures import (
     auc_card,
     calibration_cards,
@@ -16,8 +17,10 @@ from components.tasks.binary.figures import (
     roc_figure,
     sample_counts,
 )
+from components.tasks.binary.rests import COLUMN_CONTROLS, rests_section
+from components.tasks.click import AUC
 from components.tasks.click.catalogue import catalogue_sections
-from components.tasks.click.rests import rests_section
+from components.tasks.click.rests import HISTORY_CONTROLS
 from components.tasks.definition import Measured
 
 
@@ -41,7 +44,7 @@ def story(measured: Measured) -> Story:
         _cards(metrics),
         [ranking, *catalogue_sections(metrics), _groups(metrics), probabilities_section(curves, metrics)],
         sample_counts(metrics),
-        [rests_section(metrics)],
+        [rests_section(metrics, AUC, COLUMN_CONTROLS if BEST_COLUMN in metrics else HISTORY_CONTROLS, 0.5)],
     )
 
 

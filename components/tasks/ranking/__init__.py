@@ -13,11 +13,13 @@ from components.lazy import Lazy
 from components.metrics import Interval, RankedGroups, mean_interval
 from components.report import Section
 from components.tasks.binary import require_both_classes, served
+from components.tasks.binary.controls import below_baseline
 from components.tasks.definition import Kept, Measured, Streaming, TaskDefinition
 from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
 from components.tasks.scores import Scores
 
 GROUP = "group"
+MAP = Metric("map", "MAP@k", of_groups=True)
 
 
 def _streaming(training: bool, parameters: RankingTraining) -> Streaming:
@@ -63,7 +65,7 @@ TASK = TaskDefinition(
     name="ranking",
     summary="Which samples of a group are clicked: MAP@k, ROC AUC, log loss, accuracy.",
     metrics=(
-        Metric("map", "MAP@k", of_groups=True),
+        MAP,
         Metric("auc", "AUC"),
         Metric("logloss", "log loss", higher_is_better=False, is_loss=True),
         Metric("accuracy", "accuracy"),
@@ -82,4 +84,7 @@ TASK = TaskDefinition(
     difference=_difference,
     compared=_compared,
     floor=lambda parameters: parameters.map_floor,
+    controls=Lazy("components.tasks.ranking.controls:controls"),
+    remarks=lambda metrics: below_baseline(metrics, MAP),
+    vetoes=lambda metrics, parameters: below_baseline(metrics, MAP) if parameters.require_baseline else (),
 )

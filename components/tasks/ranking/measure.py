@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from components.contract import PROBABILITY
 from components.metrics import CONFIDENCE, RankedGroups, mean_interval
+from components.tasks.binary.controls import measure_controls
 from components.tasks.binary.measure import finite, measure_binary
 from components.tasks.definition import Measured
+from components.tasks.ranking import MAP
+from components.tasks.ranking.controls import map_intervals
 from components.tasks.scores import Scores
 
 # Upper ends of the buckets of group sizes; the last is open.
@@ -50,6 +54,8 @@ def measure(scores: Scores, k: int, bins: int) -> Measured:
         "map_by_k/map": list(zip(cuts, by_cut, strict=True)),
         "map_by_group_size/map": [(each["to"], each["map"]) for each in metrics["by_group_size"]],
     }
+    if scores.controlled is not None:
+        metrics |= measure_controls(scores.controlled, MAP, partial(map_intervals, k))
     return Measured(finite(metrics), {**binary.curves, "map": curve}, series)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.parameters import param
-from components.tasks.binary import CALIBRATION_BINS
+from components.tasks.binary import BASELINE_SAMPLES, CALIBRATION_BINS, CONTROL_SAMPLES, REQUIRE_BASELINE
 
 MAP_K = param(12, "Positions of a group's ranking that MAP@k counts", unit="positions", at_least=1, at_most=100_000)
 
@@ -23,12 +23,15 @@ class RankingEvaluation:
 
     map_k: int = MAP_K
     calibration_bins: int = CALIBRATION_BINS
+    control_samples: int = CONTROL_SAMPLES
+    baseline_samples: int = BASELINE_SAMPLES
 
 
 @dataclass(frozen=True)
 class RankingDecision:
     """Parameters of the register step."""
 
+    require_baseline: bool = REQUIRE_BASELINE
     map_floor: float = param(
         0.5, "A first model needs a test MAP@k above this to become champion", at_least=0, at_most=1
     )

@@ -15,7 +15,9 @@ from components.tasks.binary.figures import (
     roc_figure,
     sample_counts,
 )
+from components.tasks.binary.rests import COLUMN_CONTROLS, rests_section
 from components.tasks.definition import Measured
+from components.tasks.ranking import MAP
 
 
 def story(measured: Measured) -> Story:
@@ -47,6 +49,7 @@ def story(measured: Measured) -> Story:
         _cards(metrics),
         [within, overall, probabilities_section(curves, metrics)],
         {**sample_counts(metrics), **groups},
+        [rests_section(metrics, MAP, COLUMN_CONTROLS, metrics["test_map_of_guessing"])],
     )
 
 
