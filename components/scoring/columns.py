@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from components.feature_spec import FeatureSpec
+from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import names_of
+from components.scoring.newest import choice_label, events_of, is_chosen
 from components.tasks import Kept, histories_of, kept_features, lists_of
 from components.tasks.unknown import oldest_two, told_apart
 
@@ -34,7 +35,9 @@ class KeptColumns:
         self._keys: dict[Kept, list[np.ndarray]] = {
             column: [] for column in self._columns if histories_of(spec, column)
         }
+        self._label, self._target = choice_label(spec), next(iter(spec.channels.get(Channel.TARGET, ())), "")
         keys = [histories_of(spec, column) for column in self._keys]
+        keys += filter(None, (self._label, self._target)) if keys else ()
         self.features = (*self._columns.values(), *(each.lists for each in self._occurrences.values()), *keys)
 
     def add(self, batch: Mapping[str, np.ndarray]) -> None:
@@ -45,7 +48,13 @@ class KeptColumns:
         for counts in self._occurrences.values():
             counts.add(batch[counts.lists])
         for column, keys in self._keys.items():
-            keys.append(oldest_two(batch[histories_of(self._spec, column)]))
+            keys.append(oldest_two(self._events(batch, batch[histories_of(self._spec, column)])))
+
+    def _events(self, batch: Mapping[str, np.ndarray], histories: np.ndarray) -> np.ndarray:
+        """The histories with the targets that were chosen."""
+        if not self._target:
+            return histories
+        return events_of(histories, batch[self._target], is_chosen(self._label, batch, len(histories)))
 
     def newest_count(self) -> np.ndarray | None:
         """The first counted column of the last batch; None if there is none."""

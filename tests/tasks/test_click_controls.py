@@ -182,3 +182,10 @@ def test_unknown_users_are_told_apart_by_the_beginning_of_their_histories() -> N
 def test_a_history_of_one_item_and_a_full_one_have_keys_of_their_own() -> None:
     keys = oldest_two(np.array([[0, 0, 5], [5, 6, 7], [0, 5, 6], [0, 0, 0]]))
     assert keys[1] == keys[2] != keys[0] and keys[3] == 0
+
+
+def test_samples_of_one_item_go_to_the_users_who_began_with_it_in_turn() -> None:
+    histories = np.array([[0, 5], [5, 6], [0, 5], [5, 9], [0, 5], [0, 8], [0, 8], [7, 5]])
+    ids = told_apart(np.full(8, 2), 2, oldest_two(histories))
+    assert ids[0] == ids[1] == ids[4] and ids[2] == ids[3] != ids[0]
+    assert ids[5] == ids[6] and len(set(ids.tolist())) == 4  # nothing else is known of those who began with 8
