@@ -91,6 +91,7 @@ class ByTime:
 
     Attributes:
         column: time of a row.
+        format: of its dates, as of strptime; empty is ISO 8601, the year first.
         share: test rows, as a share of all rows.
         since: time of the first test row, in place of the share.
         validation_share: validation rows, as a share of all rows; None is no such split.
@@ -100,6 +101,7 @@ class ByTime:
     __pydantic_config__ = _PART
     by: Literal["time"]
     column: StrictStr
+    format: StrictStr = ""
     share: Share | None = None
     since: Scalar | None = None
     validation_share: Share | None = None

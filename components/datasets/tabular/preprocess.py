@@ -94,7 +94,10 @@ def _partitions(schema: TableSchema, rows: Rows, place: str) -> list[Partition]:
     """The partitions, with the cuts of a split by time."""
     if not rows.partitions:
         raise KfrecError(f"{place}: label: no row is left after those without a label were dropped; correct the label")
-    cuts = find_cuts(schema.split, rows.partitions, place) if isinstance(schema.split, ByTime) else None
+    cuts = None
+    if isinstance(schema.split, ByTime):
+        assert rows.times is not None
+        cuts = find_cuts(schema.split, rows.times, rows.partitions, place)
     counts = [pq.ParquetFile(path).metadata.num_rows for path in rows.partitions]
     firsts = [0, *accumulate(counts)]
     return [Partition(path, first, cuts) for path, first in zip(rows.partitions, firsts, strict=False)]

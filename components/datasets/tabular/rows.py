@@ -21,6 +21,7 @@ from components.datasets.tabular.raw_files import TableFile
 from components.datasets.tabular.schema import TableSchema, feature_name
 from components.datasets.tabular.splits import TIME, Splitter
 from components.datasets.tabular.tables import Batch, batches
+from components.datasets.tabular.times import Times
 from components.datasets.tabular.values import IdCheck, texts
 from components.errors import KfrecError
 from components.progress import progress
@@ -41,12 +42,14 @@ class Rows:
         read: rows of the tables.
         unlabelled: rows dropped for want of a label.
         malformed: rows refused.
+        times: the kind of times of a split by time.
     """
 
     partitions: list[Path] = field(default_factory=list)
     read: int = 0
     unlabelled: int = 0
     malformed: int = 0
+    times: Times | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
             result.malformed += refused.count
             reader.finish_table(table)
     reader.finish()
+    result.times = reader.splitter.times
     return result
 
 
@@ -139,7 +143,7 @@ class _Reader:
 
     def __init__(self, reading: Reading) -> None:
         self._schema, self._place = reading.schema, reading.place
-        self._splitter = Splitter(reading.schema, reading.place, reading.seed)
+        self.splitter = Splitter(reading.schema, reading.place, reading.seed)
         self._checks = {source.column: IdCheck() for source in reading.schema.sources}
         self._groups: list[np.ndarray] = []
         self._earlier: list[tuple[TableFile, np.ndarray]] = []
@@ -157,7 +161,7 @@ class _Reader:
             refusals.add(text.is_null().to_numpy(zero_copy_only=False), schema.group.column, "no group")
             columns[GROUP], keys = text, hashes(text).view(np.int64)
             self._groups.append(np.unique(keys[~refusals.refused & ~dropped]))
-        name, column = self._splitter.mark(rows, table.split, keys, refusals)
+        name, column = self.splitter.mark(rows, table.split, keys, refusals)
         columns[name] = column
         for source in schema.sources:
             column = rows.column(source.column)
@@ -204,7 +208,7 @@ class _Reader:
                     f"{self._place}: columns: {source.column} has the role {source.treatment.role}, but holds numbers "
                     f"such as {fraction}; give it the role numeric, with bins where it should be categorical"
                 )
-        self._splitter.require_seen()
+        self.splitter.require_seen()
 
 
 class _Partitions:

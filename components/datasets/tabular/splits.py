@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from components.datasets.tabular.conversion import Refusals
 from components.datasets.tabular.entries import AtRandom, ByColumn, ByTime
 from components.datasets.tabular.schema import SPLITS, TableSchema
-from components.datasets.tabular.values import is_among, texts, times
+from components.datasets.tabular.times import Times
+from components.datasets.tabular.values import is_among, texts
 from components.errors import KfrecError
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.random_draws import draws
@@ -32,10 +33,14 @@ class Splitter:
         schema: defines the split.
         place: location of the schema, for messages.
         seed: seed of a random split.
+
+    Attributes:
+        times: reads the column of a split by time.
     """
 
     def __init__(self, schema: TableSchema, place: str, seed: int) -> None:
         self._schema, self._split, self._place, self._seed = schema, schema.split, place, seed
+        self.times = Times(self._split.column, self._split.format, place) if isinstance(self._split, ByTime) else None
         listed = (
             {TEST: self._split.test, VALIDATION: self._split.validation} if isinstance(self._split, ByColumn) else {}
         )
@@ -57,7 +62,8 @@ class Splitter:
         if isinstance(split, ByColumn):
             return SPLIT, pa.array(self._by_column(rows.column(split.column), split, refusals))
         if isinstance(split, ByTime):
-            found, wrong = times(rows.column(split.column), missing)
+            assert self.times is not None
+            found, wrong = self.times.read(rows.column(split.column), missing)
             refusals.add(wrong | np.isnan(found), split.column, "no time")
             return TIME, pa.array(found)
         if isinstance(split, AtRandom):
@@ -121,11 +127,12 @@ class Cuts(NamedTuple):
         return _places(found >= self.test, found >= self.validation)
 
 
-def find_cuts(split: ByTime, partitions: Sequence[Path], place: str) -> Cuts:
+def find_cuts(split: ByTime, times: Times, partitions: Sequence[Path], place: str) -> Cuts:
     """The cuts of a split by time.
 
     Args:
         split: the split by time.
+        times: that read the column.
         partitions: files with the column TIME; 8 bytes of memory a row.
         place: location of the schema, for messages.
 
@@ -133,15 +140,18 @@ def find_cuts(split: ByTime, partitions: Sequence[Path], place: str) -> Cuts:
         KfrecError: a time of the schema is not a time, or no row is left of a cut.
     """
     if None not in (split.since, split.validation_since):
-        test, first = _time(split.since, "since", place), _time(split.validation_since, "validation_since", place)
+        test, first = (
+            times.require_kind(split.since, "since"),
+            times.require_kind(split.validation_since, "validation_since"),
+        )
     else:
         found = np.concatenate([pq.read_table(path, columns=[TIME])[TIME].to_numpy() for path in partitions])
-        test = _time(split.since, "since", place) if split.since is not None else 0.0
+        test = times.require_kind(split.since, "since") if split.since is not None else 0.0
         if split.share is not None:
             test = _newest(found, split.share, f"newest {split.share:.0%}", split.column, place)
         first = test
         if split.validation_since is not None:
-            first = _time(split.validation_since, "validation_since", place)
+            first = times.require_kind(split.validation_since, "validation_since")
         elif split.validation_share is not None:
             older, rows = found[found < test], split.validation_share * len(found)
             told = f"{split.validation_share:.0%} before the test rows"
@@ -152,13 +162,6 @@ def find_cuts(split: ByTime, partitions: Sequence[Path], place: str) -> Cuts:
             "earlier time"
         )
     return Cuts(first, test)
-
-
-def _time(value: object, name: str, place: str) -> float:
-    since, wrong = times(pa.array([str(value)]), ())
-    if wrong[0]:
-        raise KfrecError(f"{place}: split: {name}: {value!r} is not a time; write it as 2013-11-01 12:00:00")
-    return float(since[0])
 
 
 def _newest(found: np.ndarray, share: float, told: str, column: str, place: str) -> float:

@@ -44,7 +44,7 @@ def numbers(column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.nd
         values: float64, NaN where a value is missing or wrong.
         wrong: bool, where it is neither missing nor a finite number.
     """
-    if _is_text(column.type):
+    if is_text(column.type):
         text = texts(column, missing)
         fits = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False)
         values = pc.if_else(fits, text, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -68,30 +68,9 @@ def _floats(column: pa.Array) -> np.ndarray:
         return np.full(len(column), np.nan)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column is text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
-
-
-def times(column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """A column of times as sortable numbers: the numbers themselves, or seconds since 1970 of dates and times (UTC).
-
-    Returns:
-        values: float64, NaN where a value is missing or wrong.
-        wrong: bool, where it is neither missing nor a time.
-    """
-    import pandas as pd
-
-    if not (_is_text(column.type) or pa.types.is_temporal(column.type)):
-        return numbers(column, missing)
-    if _is_text(column.type):
-        values, wrong = numbers(column, missing)
-        if not wrong.any():
-            return values, wrong
-        column = texts(column, missing)
-    parsed = pd.to_datetime(column.to_pandas(), errors="coerce", utc=True)
-    known = parsed.notna().to_numpy()
-    seconds = np.where(known, parsed.astype("int64").to_numpy() / 1e9, np.nan)
-    return seconds, ~known & pc.is_valid(column).to_numpy(zero_copy_only=False)
 
 
 def is_among(column: pa.Array, values: Sequence[Scalar], missing: Sequence[str]) -> np.ndarray:

@@ -1,0 +1,161 @@
+"""Times of rows as sortable numbers: one format for a whole column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.datasets.tabular.entries import Scalar
+from components.datasets.tabular.values import is_text, numbers, texts
+from components.errors import KfrecError
+
+# A year first, then month and day, and a time with fractions and a zone, each if wanted.
+_ISO = (
+    r"^(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})"
+    r"(?:[T ](?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?"
+    r"(?: ?(?:Z|UTC|(?P<sign>[+-])(?P<ahead>\d{2}):?(?P<ahead_minutes>\d{2})?))?)?$"
+)
+# Digits with what stands between the parts of a date, or a month's name.
+_LIKE_A_DATE = r"\d[-/. ,:] ?[\dA-Za-z]|[A-Za-z]{3,9}\.? \d"
+NUMBERS, DATES = "numbers", "dates"
+# Seconds since 1970 of 1985 to 2128, in the units that clocks count: a column has one of them.
+_FIRST, _LAST = 5e8, 5e9
+_UNITS = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
+
+
+class Times:
+    """Reads a column of times: numbers, or dates as seconds since 1970 (UTC).
+
+    A date is written with the year first (ISO 8601), or in the stated format, since 03/04/2024 reads in two ways.
+
+    Args:
+        column: its name, for messages.
+        format: of the dates, as of strptime; empty is ISO 8601.
+        place: location of the schema, for messages.
+
+    Attributes:
+        kind: NUMBERS or DATES, empty until a value was read.
+    """
+
+    def __init__(self, column: str, format: str, place: str) -> None:
+        self._column, self._format, self._place = column, format, place
+        self._units: set[str] = set()
+        self.kind = ""
+
+    def read(self, column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Values of the column.
+
+        Returns:
+            values: float64, NaN where a value is missing or wrong.
+            wrong: bool, where it is neither missing nor a time.
+
+        Raises:
+            KfrecError: it holds dates of another format, numbers and dates, or numbers of two units.
+        """
+        if pa.types.is_temporal(column.type):
+            return self._dates(_seconds(column), column)
+        if not is_text(column.type):
+            return self._numbers(*numbers(column, missing))
+        text = texts(column, missing)
+        if self._format:
+            return self._dates(pc.strptime(text, format=self._format, unit="s", error_is_null=True), text)
+        values, wrong = numbers(column, missing)
+        dated = pc.fill_null(pc.match_substring_regex(text, _ISO), False)
+        self._require_format(text, wrong & ~dated.to_numpy(zero_copy_only=False))
+        if not pc.any(dated).as_py():
+            return self._numbers(values, wrong)
+        if not np.isnan(values).all():
+            self._note(NUMBERS)
+        values[dated.to_numpy(zero_copy_only=False)] = _iso(text.filter(dated))
+        return self._dates(pa.array(values), text)
+
+    def require_kind(self, value: Scalar | None, name: str) -> float:
+        """A time of the schema, of the column's kind.
+
+        Raises:
+            KfrecError: it is no time, or a date where the column has numbers, or the reverse.
+        """
+        own = Times(self._column, self._format, self._place)
+        try:
+            values, wrong = own.read(pa.array([str(value)]), ())
+        except KfrecError:
+            wrong = np.array([True])
+        if wrong[0]:
+            example = f"in the format {self._format}" if self._format else "as 2013-11-01 12:00:00"
+            raise KfrecError(f"{self._place}: split: {name}: {value!r} is not a time; write it {example}")
+        if self.kind and own.kind != self.kind:
+            raise KfrecError(
+                f"{self._place}: split: {name}: {value!r} is of the kind {own.kind}, and column {self._column} holds "
+                f"{self.kind}; write it as the column does"
+            )
+        return float(values[0])
+
+    def _numbers(self, values: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        known = values[~np.isnan(values)]
+        if len(known):
+            self._note(NUMBERS)
+            for name, unit in _UNITS.items():
+                if ((known >= _FIRST * unit) & (known < _LAST * unit)).any():
+                    self._units.add(name)
+        if len(self._units) > 1:
+            units = " and in ".join(sorted(self._units))
+            raise KfrecError(
+                f"{self._place}: split: column {self._column} holds times in {units} since 1970; give one unit"
+            )
+        return values, wrong
+
+    def _dates(self, seconds: pa.Array, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        if not pa.types.is_floating(seconds.type):
+            seconds = seconds.cast(pa.int64()).cast(pa.float64())
+        values = np.array(seconds.to_numpy(zero_copy_only=False))
+        if not np.isnan(values).all():
+            self._note(DATES)
+        return values, np.isnan(values) & pc.is_valid(column).to_numpy(zero_copy_only=False)
+
+    def _note(self, kind: str) -> None:
+        if self.kind not in ("", kind):
+            raise KfrecError(
+                f"{self._place}: split: column {self._column} holds numbers and dates; give all rows one kind of time"
+            )
+        self.kind = kind
+
+    def _require_format(self, text: pa.Array, other: np.ndarray) -> None:
+        """Refuses dates in another format; other text is a wrong value."""
+        looks = pc.fill_null(pc.match_substring_regex(text, _LIKE_A_DATE), False)
+        dated = looks.to_numpy(zero_copy_only=False) & other
+        if dated.any():
+            raise KfrecError(
+                f"{self._place}: split: column {self._column} is {text[int(np.argmax(dated))].as_py()!r}, a date "
+                "that is not written with the year first (2013-11-01 12:00:00); state how it is written, such as "
+                "format: '%d/%m/%Y', under split"
+            )
+
+
+def _seconds(column: pa.Array) -> pa.Array:
+    """Seconds since 1970, float64, of a temporal column; null for a time of day."""
+    kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        micro = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
+        return pc.divide(micro.cast(pa.int64()).cast(pa.float64(), safe=False), 1e6)
+    return pa.nulls(len(column), pa.float64())
+
+
+def _iso(text: pa.Array) -> np.ndarray:
+    """Seconds since 1970 of texts in ISO 8601, NaN for a day or time that does not exist."""
+    parts = pc.extract_regex(text, _ISO)
+
+    def part(name: str) -> np.ndarray:
+        found = pc.struct_field(parts, name)
+        return np.asarray(pc.if_else(pc.equal(found, ""), "0", found).cast(pa.float64()).to_numpy(zero_copy_only=False))
+
+    month = (part("year") - 1970).astype("M8[Y]").astype("M8[M]") + (part("month") - 1).astype("m8[M]")
+    first, days = month.astype("M8[D]"), ((month + 1).astype("M8[D]") - month.astype("M8[D]")).astype(float)
+    exists = (part("month") >= 1) & (part("month") <= 12) & (part("day") >= 1) & (part("day") <= days)
+    exists &= (part("hour") < 24) & (part("minute") < 60) & (part("second") < 61)
+    ahead = 3600 * part("ahead") + 60 * part("ahead_minutes")
+    ahead = np.where(pc.equal(pc.struct_field(parts, "sign"), "-").to_numpy(zero_copy_only=False), -ahead, ahead)
+    seconds = 86_400 * (first.astype(float) + part("day") - 1) + 3600 * part("hour") + 60 * part("minute")
+    return np.where(exists, seconds + part("second") - ahead, np.nan)
