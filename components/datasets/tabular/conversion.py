@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.datasets.tabular.entries import Categorical, Label, Multihot
-from components.datasets.tabular.values import is_among, numbers, texts
+from components.datasets.tabular.values import inexact, is_among, numbers, texts
 from components.workflows.quarantine import BadLine
 
 
@@ -77,6 +77,20 @@ def number(column: pa.Array, name: str, missing: Sequence[str], refusals: Refusa
     found, wrong = numbers(column, missing)
     refusals.add(wrong, name, "not a finite number (list it under missing, or make the column categorical)")
     return pa.array(found)
+
+
+def refuse_ids(column: pa.Array, text: pa.Array, name: str, refusals: Refusals) -> None:
+    """Refuses values that cannot be told apart: floats beyond 2**53, and text with a NUL character.
+
+    Args:
+        column: of one value a row.
+        text: its text.
+        name: of the column.
+        refusals: collect the rows.
+    """
+    refusals.add(inexact(column), name, "a float, beyond 2**53; store such ids as integers or as text")
+    with_nul = pc.fill_null(pc.match_substring(text, "\0"), False)
+    refusals.add(with_nul.to_numpy(zero_copy_only=False), name, "text with a NUL character")
 
 
 def ids(column: pa.Array, treatment: Categorical, missing: Sequence[str]) -> tuple[pa.Array, pa.Array]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from dask import dataframe
 
@@ -67,7 +68,10 @@ def _texts(partition: Partition, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _vocabulary(path: Path, name: str) -> pa.Array:
-    counted = pd.read_parquet(path).sort_values([f"{name}_size", name], ascending=[False, True])
+    counted = pd.read_parquet(path) if path.is_file() else pd.DataFrame()
+    if f"{name}_size" not in counted:  # a column without any value
+        return pa.array([], pa.string())
+    counted = counted.sort_values([f"{name}_size", name], ascending=[False, True])
     return pa.array(counted[name], pa.string())
 
 
@@ -183,6 +187,10 @@ class Encoder:
 
     def _samples(self, rows: pa.Table) -> pa.Table:
         made = _frame(rows, self.schema.sources)
+        # Categorify takes the type of a column from its first value.
+        empty = [name for name in made if made[name].dtype == object and not _has_value(rows[name])]
+        for name in empty:
+            made[name] = [[""] if pa.types.is_list(rows[name].type) else ""] * len(made)
         if self.workflow is not None:
             made = self.workflow.transform(made)
         columns = {feature_name(self.schema.label.column): rows[LABEL]}
@@ -192,7 +200,11 @@ class Encoder:
             columns[self.schema.group.name] = pa.array(np.searchsorted(keys, found) + 1)
         for source in self.schema.sources:
             if isinstance(source.treatment, Categorical | Multihot):
-                columns[source.name] = _ids(pa.array(made[source.name])) if source.vocabulary else rows[source.name]
+                if source.name in empty:
+                    columns[source.name] = _without_ids(rows[source.name])
+                else:
+                    encoded = source.vocabulary is not None
+                    columns[source.name] = _ids(pa.array(made[source.name])) if encoded else rows[source.name]
         for name, feature in self.features.items():
             if name not in columns:
                 columns[name] = pa.array(made[name].to_numpy(), pa.float32() if feature.is_float else pa.int32())
@@ -208,6 +220,19 @@ def _frame(rows: pa.Table, sources: Sequence[Source]) -> pd.DataFrame:
         elif isinstance(source.treatment, Numeric):
             columns |= dict.fromkeys(made_of(source.name, source.treatment), rows[source.name])
     return pa.table(columns).to_pandas()
+
+
+def _has_value(column: pa.ChunkedArray) -> bool:
+    if pa.types.is_list(column.type):
+        column = pc.list_flatten(column)
+    return bool(column.null_count < len(column))
+
+
+def _without_ids(column: pa.ChunkedArray) -> pa.Array:
+    """Id 0, or an empty list, for each row."""
+    if pa.types.is_list(column.type):
+        return pa.array([[]] * len(column), pa.list_(pa.int32()))
+    return pa.array(np.zeros(len(column), np.int32))
 
 
 def _ids(encoded: pa.Array) -> pa.Array:

@@ -126,6 +126,12 @@ def _check(found: Survey, schema: TableSchema, partitions: Sequence[Partition], 
         if not rows:
             raise KfrecError(f"{place}: split: no row is left in the {split} split; correct the split")
         if positive in (0, rows) and not schema.label.number:
+            if 0 < found.positive.sum() < found.rows.sum():
+                only = "negative" if positive == 0 else "positive"
+                raise KfrecError(
+                    f"{place}: split: all {rows} rows of the {split} split are {only} by column {schema.label.column}, "
+                    "so no AUC can be measured on them; split in another way"
+                )
             raise KfrecError(
                 f"{place}: label: {positive} of {rows} rows of the {split} split are positive by column "
                 f"{schema.label.column}; a label needs both values: correct above, below, equals or in"
@@ -165,9 +171,14 @@ def _fitted(
     vocabularies = fit_vocabularies(workers, partitions, schema.sources, scratch / "fitted")
     for source in schema.sources:
         if source.vocabulary and not len(vocabularies[source.name]):
+            least = source.vocabulary.at_least
+            what, remedy = f"no value occurs {least} times", "lower at_least, or drop the column"
+            if least == 1:
+                what, remedy = "no row has a value", "drop the column"
+            raise KfrecError(f"{place}: columns: {source.column}: {what} among the training rows; {remedy}")
+        if isinstance(source.treatment, Numeric) and not found.numbers[source.name].known:
             raise KfrecError(
-                f"{place}: columns: {source.column}: no value occurs {source.vocabulary.at_least} times in the "
-                "training rows; lower at_least, or drop the column"
+                f"{place}: columns: {source.column}: no row has a number among the training rows; drop the column"
             )
     numbers = {
         source.name: fit_number(source.treatment, found.numbers[source.name])

@@ -15,7 +15,7 @@ from components.checks.profile import CATEGORY, NUMBER
 from components.checks.profile import TIME as TIMES
 from components.checks.profiler import Profiler
 from components.checks.tables import Profiled, TableProfiler
-from components.datasets.tabular.conversion import Refusals, hashes, ids, labels, lists, number
+from components.datasets.tabular.conversion import Refusals, hashes, ids, labels, lists, number, refuse_ids
 from components.datasets.tabular.entries import ByTime, Categorical, Group, Multihot, Numeric
 from components.datasets.tabular.raw_files import TableFile
 from components.datasets.tabular.schema import TableSchema, feature_name
@@ -175,6 +175,8 @@ class _Reader:
             elif isinstance(source.treatment, Categorical | Multihot):
                 convert = ids if isinstance(source.treatment, Categorical) else lists
                 text, columns[source.name] = convert(column, source.treatment, schema.missing)  # type: ignore[arg-type]
+                if isinstance(source.treatment, Categorical):
+                    refuse_ids(column, text, source.column, refusals)
                 self._checks[source.column].add(text)
         return pa.RecordBatch.from_pydict(columns), refusals, dropped
 

@@ -12,13 +12,15 @@ from components.datasets.tabular.entries import Scalar
 
 # Numbers that Arrow and Python both parse.
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_WHOLE = r"^([+-]?\d+)\.0+$"
+_BOOLS = pa.array(["True", "TRUE", "False", "FALSE"])
 _FRACTION = r"^[+-]?\d*\.\d*[1-9]\d*$"
 
 
 def texts(column: pa.Array, missing: Sequence[str]) -> pa.Array:
     """A column as stripped text, null where missing.
 
-    A float column of whole numbers, as pandas stores integers with gaps, becomes text without fractions.
+    A value has one text, whatever the type of its column in a file: 1, 1.0 and 1.00 are 1, True is true.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -28,7 +30,19 @@ def texts(column: pa.Array, missing: Sequence[str]) -> pa.Array:
         if is_whole(values):
             column = column.cast(pa.int64())
     column = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    if pc.any(pc.match_substring(column, ".0")).as_py():
+        column = pc.replace_substring_regex(column, _WHOLE, r"\1")
+    if pc.any(is_bool := pc.is_in(column, value_set=_BOOLS)).as_py():
+        column = pc.if_else(is_bool, pc.utf8_lower(column), column)
     return pc.if_else(pc.is_in(column, value_set=pa.array(missing, pa.string())), None, column)
+
+
+def inexact(column: pa.Array) -> np.ndarray:
+    """The mask of floats that are no ids: from 2**53 on, a float may stand for several whole numbers."""
+    if not pa.types.is_floating(column.type):
+        return np.zeros(len(column), bool)
+    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.abs(np.nan_to_num(values)) >= 2.0**53
 
 
 def is_whole(values: np.ndarray) -> bool:

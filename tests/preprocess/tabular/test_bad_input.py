@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +135,7 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
         {**with_columns(city={"role": "categorical"}), "label": {"column": "price", "number": True, "above": 1.0}},
         "label: above and number are given; give one of them",
     ),
-    "no frequent value": (_column(role="categorical", at_least=9), "city: no value occurs 9 times"),
+    "no frequent value": (_column(role="categorical", at_least=9), "city: no value occurs 9 times among"),
     "text for a number": (_column(role="numeric"), "column city is 'Rome': not a finite number"),
 }  # fmt: skip
 
@@ -321,3 +323,78 @@ def test_a_quote_may_be_a_character_like_others_and_text_may_span_lines(tmp_path
     output = made(tmp_path / "several", several)
     assert vocabulary(output, "city") == ["c0", 'two\r\n\nlines, and a "quote"']
     assert len(samples(output, "train")["city"]) == 40
+
+
+def _part(**columns: Any) -> pa.Table:
+    """A table of the schema with other columns."""
+    values = {"bought": [1, 0] * 3, "price": [1.0, 2.0] * 3, "city": ["a", "b"] * 3, "tags": [["x"], ["y"]] * 3}
+    return pa.table({**values, "month": [1, 1, 2, 2, 3, 3], **columns})
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("city", pa.array([None] * 6, pa.string())),
+        ("city", pa.nulls(6)),
+        ("price", pa.array([None] * 6, pa.float64())),
+        ("price", pa.nulls(6)),
+        ("tags", pa.array([None] * 6, pa.list_(pa.string()))),
+        ("tags", pa.array([[]] * 6, pa.list_(pa.string()))),
+    ],
+    ids=str,
+)
+def test_a_column_without_any_value_is_named(tmp_path: Path, column: str, values: pa.Array) -> None:
+    error = error_of(tmp_path, {"table.parquet": _part(**{column: values})})
+    assert f"columns: {column}: no row has a " in error and "drop the column" in error
+
+
+def test_a_part_of_the_rows_may_be_without_a_value(tmp_path: Path) -> None:
+    nothing = _part(city=pa.nulls(6), tags=pa.array([[]] * 6, pa.list_(pa.string())), price=pa.nulls(6))
+    output = made(tmp_path, {"a.parquet": _part(), "b.parquet": nothing}, rows_per_partition=6)
+    found = samples(output, "train")
+    assert found["city"] == [1, 2, 1, 2, 0, 0, 0, 0] and found["tags"] == [[1], [2], [1], [2], [], [], [], []]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (b"1.0,True", b"1,true"),
+        (pa.table({"id": pa.array([1], pa.int32()), "flag": [True]}), b"1.00,TRUE"),
+        (pa.table({"id": pa.array([1.0]), "flag": [True]}), b"1.0,True"),
+        (pa.table({"id": pa.array([Decimal("1.00")]), "flag": [True]}), b"1,true"),
+    ],
+    ids=["texts", "an integer", "a float", "a decimal"],
+)
+def test_one_value_has_one_id_in_files_of_all_types(tmp_path: Path, one: Any, other: bytes) -> None:
+    def table(content: Any, month: int) -> tuple[str, Any]:
+        if isinstance(content, bytes):
+            rows = b"".join(content + b",%d,%d\n" % (n % 2, month) for n in range(4))
+            return f"{month}.csv", b"id,flag,bought,month\n" + rows
+        whole = pa.concat_tables([content] * 4)
+        whole = whole.append_column("bought", pa.array([0, 1, 0, 1])).append_column("month", pa.array([month] * 4))
+        return f"{month}.parquet", whole
+
+    columns = with_columns(id={"role": "categorical"}, flag={"role": "categorical"})
+    tables = dict([table(one, 1), table(other, 3)])
+    output = made(tmp_path, tables, columns)
+    assert vocabulary(output, "id") == ["1"] and vocabulary(output, "flag") == ["true"]
+    assert samples(output, "test")["id"] == samples(output, "train")["id"] == [1] * 4
+    assert samples(output, "test")["flag"] == [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("city", "message"),
+    [
+        (pa.array([2.0**53, 1, 1, 1, 1, 1]), "a float, beyond 2\\*\\*53; store such ids as integers or as text"),
+        (pa.array(["x\0a", "b", "b", "b", "b", "b"]), "text with a NUL character"),
+    ],
+    ids=["a float that is not exact", "NUL"],
+)
+def test_ids_that_cannot_be_told_apart_are_malformed(tmp_path: Path, city: pa.Array, message: str) -> None:
+    error = error_of(tmp_path, {"table.parquet": _part(city=city)}, malformed_limit=0.1)
+    assert re.search(f"1 of 6 lines are not rows .*column city is .*{message}", error)
+
+
+def test_a_split_without_both_labels_is_at_fault_where_the_others_have_both(tmp_path: Path) -> None:
+    error = error_of(tmp_path, {"table.parquet": _part(bought=[1, 0, 1, 0, 0, 0])})
+    assert "split: all 2 rows of the test split are negative by column bought" in error
