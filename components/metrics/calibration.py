@@ -13,14 +13,14 @@ class Calibration:
 
     Attributes:
         error: expected calibration error, in units of probability.
-        ratio: observed over predicted positives; 1 is unbiased, below 1 overestimates.
+        ratio: observed over predicted positives; 1 is unbiased, below 1 overestimates, None where none are predicted.
         predicted: mean probability per non-empty bin.
         observed: share of positives per bin.
         rows: samples per bin.
     """
 
     error: float
-    ratio: float
+    ratio: float | None
     predicted: tuple[float, ...]
     observed: tuple[float, ...]
     rows: tuple[int, ...]
@@ -47,7 +47,7 @@ def calibration(labels: np.ndarray, probabilities: np.ndarray, bins: int = 20) -
     predicted = np.bincount(bin_of, weights=p, minlength=bins)[used] / rows[used]
     observed = np.bincount(bin_of, weights=y, minlength=bins)[used] / rows[used]
     error = rows[used] @ np.abs(observed - predicted) / len(p)
-    ratio = y.sum() / p.sum() if p.sum() > 0 else float("nan")
+    ratio = float(y.sum() / p.sum()) if p.sum() > 0 else None
     return Calibration(
-        float(error), float(ratio), tuple(predicted.tolist()), tuple(observed.tolist()), tuple(rows[used].tolist())
+        float(error), ratio, tuple(predicted.tolist()), tuple(observed.tolist()), tuple(rows[used].tolist())
     )

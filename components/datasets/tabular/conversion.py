@@ -76,6 +76,8 @@ def number(column: pa.Array, name: str, missing: Sequence[str], refusals: Refusa
     """A column of numbers, NaN where missing."""
     found, wrong = numbers(column, missing)
     refusals.add(wrong, name, "not a finite number (list it under missing, or make the column categorical)")
+    beyond = np.abs(np.nan_to_num(found)) > np.finfo(np.float32).max
+    refusals.add(beyond, name, "a number that float32 does not hold")
     return pa.array(found)
 
 

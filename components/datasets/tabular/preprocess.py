@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from components.workflows.workers import Workers
 
 
+# Above this, an unscaled number makes a model's first steps overflow or saturate.
+_LARGE = 1e6
+
+
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of the splits, their specification, the schema and the fitted statistics.
 
@@ -180,6 +184,15 @@ def _fitted(
             raise KfrecError(
                 f"{place}: columns: {source.column}: no row has a number among the training rows; drop the column"
             )
+    for source in schema.sources:
+        if isinstance(source.treatment, Numeric) and source.treatment.scale == "none" and not source.treatment.log:
+            largest = float(np.abs(found.numbers[source.name].sample).max(initial=0.0))
+            if source.treatment.number and largest > _LARGE:
+                print(
+                    f"{place}: columns: {source.column} has numbers up to {largest:.3g} and scale: none, with which "
+                    "models do not train well; leave scale out, or set log: true",
+                    flush=True,
+                )
     numbers = {
         source.name: fit_number(source.treatment, found.numbers[source.name])
         for source in schema.sources

@@ -398,3 +398,14 @@ def test_ids_that_cannot_be_told_apart_are_malformed(tmp_path: Path, city: pa.Ar
 def test_a_split_without_both_labels_is_at_fault_where_the_others_have_both(tmp_path: Path) -> None:
     error = error_of(tmp_path, {"table.parquet": _part(bought=[1, 0, 1, 0, 0, 0])})
     assert "split: all 2 rows of the test split are negative by column bought" in error
+
+
+def test_a_number_beyond_float32_is_malformed_and_a_large_unscaled_one_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    huge = {"table.parquet": _part(price=[1e300, 1.0, 1.0, 1.0, 1.0, 1.0])}
+    error = error_of(tmp_path / "huge", huge, malformed_limit=0.1)
+    assert "column price is 1e+300: a number that float32 does not hold" in error
+    unscaled = with_columns(price={"role": "numeric", "scale": "none"})
+    made(tmp_path / "large", {"table.parquet": _part(price=[1.7e18, 1.0, 2.0, 3.0, 4.0, 5.0])}, unscaled)
+    assert "columns: price has numbers up to 1.7e+18 and scale: none" in capsys.readouterr().out
