@@ -178,7 +178,10 @@ def _explanation(model_type: str, about: Explained | None) -> Sequence[Section]:
     """The model's own sections; none where its package is not installed here."""
     if about is None or model_type not in registry.names(registry.MODELS):
         return ()
-    return registry.model(model_type).explanation(about)
+    sections = registry.model(model_type).explanation(about)
+    if not isinstance(sections, (list, tuple)) or not all(isinstance(section, Section) for section in sections):
+        raise KfrecError(f"model {model_type}: explanation returns {sections!r:.100}; return a list of Section")
+    return sections
 
 
 def _title_of(model_type: str) -> str:

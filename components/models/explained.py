@@ -16,7 +16,7 @@ class Explained:
 
     Attributes:
         spec: of the data.
-        samples: all features by name, ``[n]`` or ``[n, length]``, in the ids of the data.
+        samples: the features of the records by name, ``[n]`` or ``[n, length]``, in the ids of the data.
         chosen: bool ``[n]``, whether the user chose the target.
         values: what :meth:`components.models.model.Explaining.explain` returned, ``[n, ...]`` each.
     """

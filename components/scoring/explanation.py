@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from components.feature_spec import FeatureSpec
+from components.feature_spec.spec import TEST
 from components.models.explained import Explained
 from components.scoring.model import ExportedModel
 from components.scoring.newest import choice_label, is_chosen
@@ -28,7 +29,7 @@ def explained(spec: FeatureSpec, model: ExportedModel, lookups: Mapping[str, np.
 
     if model.explain is None:
         return None
-    samples = next(Records(spec, "test", features=list(spec.features)).batches(SAMPLES))
+    samples = next(Records(spec, TEST, features=list(spec.sources[TEST].features)).batches(SAMPLES))
     values = model.explained(translated({name: samples[name] for name in model.inputs}, lookups))
     chosen = is_chosen(choice_label(spec), samples, len(samples[model.inputs[0]]))
     return Explained(spec, samples, chosen, values)

@@ -12,6 +12,8 @@ import tensorflow as tf
 
 from components import registry
 from components.artifacts import adopt
+from components.errors import KfrecError
+from components.evaluate import step
 from components.feature_spec import load_feature_spec
 from components.models.sim.search import WEIGHTS, Searched, search_examples, sections
 from components.records import Records
@@ -119,3 +121,13 @@ def test_the_section_names_categories_and_no_user_or_item(data: Path, sim: Expor
 def test_a_model_that_explains_nothing_has_no_section(data: Path, tmp_path: Path) -> None:
     model = exported("din", data, tmp_path / "model")
     assert model.explain is None and explained(load_feature_spec(data), model, {}) is None
+
+
+def test_an_explanation_that_returns_no_sections_is_one_line(
+    data: Path, sim: ExportedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = dataclasses.replace(registry.model("sim"), explanation=lambda about: ["found"])  # type: ignore[list-item]
+    monkeypatch.setattr(registry, "model", lambda name: wrong)
+    about = explained(load_feature_spec(data), sim, {})
+    with pytest.raises(KfrecError, match=r"model sim: explanation returns \['found'\]; return a list of Section"):
+        step._explanation("sim", about)
