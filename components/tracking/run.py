@@ -140,7 +140,8 @@ def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterat
     Args:
         experiment: name of the experiment, created if it does not exist.
         run_id: id of the pipeline run; its steps join the one MLflow run with the tag ``kfrec.pipeline_run=<run_id>``.
-            Empty joins the run MLFLOW_RUN_ID, or else starts a new one.
+            Empty joins the run MLFLOW_RUN_ID, or else starts a new one. A new run of a pipeline run is nested in the
+            parent of MLFLOW_RUN_ID, or in that run itself.
         title: prefix of a new run's name, before the time and the first characters of ``run_id``.
 
     Raises:
@@ -195,13 +196,27 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
     _end_abandoned(client, [e.experiment_id for e in client.search_experiments()] if local else [own])
     existing = _of_pipeline(client, own, run_id) if run_id else None
     if existing is None:
-        return client.create_run(own, tags=_origin_tags({PIPELINE_RUN: run_id}), run_name=_name(title, run_id))
+        tags = _origin_tags({PIPELINE_RUN: run_id, _PARENT: _parent(client, joined)})
+        return client.create_run(own, tags=tags, run_name=_name(title, run_id))
     # Owner tags first: a run must never be RUNNING with a dead owner.
     for name, value in _owner_tags().items():
         client.set_tag(existing.info.run_id, name, value)
     if existing.info.status != "RUNNING":
         client.update_run(existing.info.run_id, status="RUNNING")
     return existing
+
+
+def _parent(client: MlflowClient, started: str) -> str:
+    """The parent of a pipeline run's MLflow run: that of the run that KFP started for the step; empty if there is none.
+
+    KFP 2.17 sets MLFLOW_RUN_ID, to a run for each step below one for the pipeline run. It may be of another server.
+    """
+    if not started:
+        return ""
+    try:
+        return str(_by_id(client, started).data.tags.get(_PARENT, started))
+    except KfrecError:
+        return ""
 
 
 def _name(title: str, run_id: str) -> str:

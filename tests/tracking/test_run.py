@@ -45,6 +45,28 @@ def test_mlflow_run_id_is_joined(store: str, monkeypatch: pytest.MonkeyPatch) ->
         assert second.id == first.id
 
 
+def test_the_run_that_kfp_starts_is_the_parent_of_the_pipeline_runs_own(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KFP 2.17 starts a run for the pipeline run, one for each step below it, and sets MLFLOW_RUN_ID to the latter."""
+    client = MlflowClient(store)
+    experiment = client.create_experiment("KFP-Default")
+    root = client.create_run(experiment).info.run_id
+    for step in ("train", "evaluate"):
+        of_the_step = client.create_run(experiment, tags={"mlflow.parentRunId": root}, run_name=step)
+        monkeypatch.setenv("MLFLOW_RUN_ID", of_the_step.info.run_id)
+        with tracked_run("of-kfp", "pipeline-7") as run:
+            assert client.get_run(run.id).data.tags["mlflow.parentRunId"] == root
+    own = client.get_experiment_by_name("of-kfp")
+    assert own is not None and len(client.search_runs([own.experiment_id])) == 1
+
+
+def test_a_run_of_kfp_on_another_server_is_no_parent(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "0123456789abcdef0123456789abcdef")
+    with tracked_run("of-kfp", "pipeline-8") as run:
+        assert "mlflow.parentRunId" not in MlflowClient(store).get_run(run.id).data.tags
+
+
 def test_an_unknown_mlflow_run_id_is_one_line(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_RUN_ID", "0123456789abcdef0123456789abcdef")
     with pytest.raises(KfrecError, match="MLFLOW_RUN_ID=0123456789abcdef0123456789abcdef: no such run"):
