@@ -1,8 +1,8 @@
 """A fake mpi-operator on this machine: the launcher's command really runs, with this environment's mpirun.
 
-It reproduces the real one's pitfalls: a failed worker is never replaced, only the first launcher waits for the workers,
-an evicted job keeps its pods, a suspended one may lose them at any time, and the condition of a finished job need not
-be the last one.
+It reproduces the real one's pitfalls: a failed worker is never replaced, the launcher of a job that was suspended
+starts together with the workers, an evicted job keeps its pods, a suspended one may lose them at any time, and the
+condition of a finished job need not be the last one.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class MpiOperator:
         self.ssh_delay = 0.0
         self.dead: set[str] = set()
         self.tries = 0
+        self._with_launcher: set[str] = set()
         self._process: subprocess.Popen[str] | None = None
         self._sshd: socketserver.ThreadingTCPServer | None = None
         self._ssh_port = 0
@@ -117,15 +118,23 @@ class MpiOperator:
         job = self.api.jobs[name]
         policy = job["spec"]["runPolicy"]
         workers = [f"{name}-worker-{n}" for n in range(job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"])]
-        if not self._workers_ready(name, uid, workers):
-            return False
-        self._open_sshd(time.monotonic() + self.ssh_delay)
+        over = threading.Event()
+        bringing_up = threading.Thread(target=self._bring_up, args=(name, uid, workers, over), daemon=True)
+        self._close_sshd()
+        bringing_up.start()
+        if uid not in self._with_launcher:
+            bringing_up.join()
+            if not self._goes_on(name, uid, over):
+                return self._is_suspended(name)
+        self._with_launcher.add(uid)
         limit = policy["activeDeadlineSeconds"] if self.enforces_deadlines else 1e9
         deadline = time.monotonic() + limit
         for number in range(policy["backoffLimit"] + 1):
             # Kubernetes never gives a launcher the name of one before it, not even of a deleted job.
             pod = f"{name}-launcher-{uid}-{self.tries}-{number}"
             status = self._launch(name, uid, pod, deadline)
+            over.set()
+            bringing_up.join()
             if status is None:  # the job is gone
                 return False
             if self._is_suspended(name):
@@ -133,7 +142,9 @@ class MpiOperator:
                     self.api.pods.pop(gone, None)
                 self._condition(name, "Running", status="False")
                 return True
-            evicted = [w for w in workers if self.api.pods[w]["status"].get("reason") == "Evicted"]
+            evicted = [
+                w for w in workers if w in self.api.pods and self.api.pods[w]["status"].get("reason") == "Evicted"
+            ]
             if evicted:
                 self._condition(name, "Failed", "MPIJobEvicted", f"1/{len(workers)} workers are evicted")
                 return False  # and its pods stay
@@ -146,7 +157,7 @@ class MpiOperator:
         else:
             self._condition(name, "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
         for pod in workers:  # cleanPodPolicy Running
-            if self.api.pods.get(pod, {}).get("status", {}).get("phase") == "Running":
+            if self.api.pods.get(pod, {}).get("status", {}).get("phase") in ("Running", "Pending"):
                 del self.api.pods[pod]
         return False
 
@@ -157,6 +168,8 @@ class MpiOperator:
             if not suspended:
                 self._condition(name, "Suspended")
                 suspended = True
+                # It creates the launcher, suspended too, when all workers are ready: of none, all are.
+                self._with_launcher.add(uid)
             if not self._alive(name, uid):
                 return False
             time.sleep(0.02)
@@ -168,25 +181,29 @@ class MpiOperator:
         policy = self.api.jobs[name]["spec"]["runPolicy"] if name in self.api.jobs else {}
         return self.suspend.is_set() or bool(policy.get("suspend"))
 
-    def _workers_ready(self, name: str, uid: str, workers: Sequence[str]) -> bool:
-        """Creates the workers and waits until they are ready; never returns if one has failed."""
+    def _goes_on(self, name: str, uid: str, over: threading.Event) -> bool:
+        """Whether workers of the job are still wanted."""
+        return self._alive(name, uid) and not over.is_set() and not self._is_suspended(name)
+
+    def _bring_up(self, name: str, uid: str, workers: Sequence[str], over: threading.Event) -> None:
+        """Creates the workers, waits until they are ready, which they never are if one has failed, and starts sshd."""
         if self.pod_quota:
             self.api.event(name, "FailedCreate", f"Error creating: pods is forbidden: {self.pod_quota}")
         while self.pod_quota or self.unschedulable or self.image_trouble or self._is_short_of_a_gang(name, workers):
             for pod in workers if not self.pod_quota else ():
                 self._pod(name, pod, "worker", self._pending())
-            if not self._alive(name, uid):
-                return False
+            if not self._goes_on(name, uid, over):
+                return
             time.sleep(0.02)
         for pod in workers:
             if self.api.pods.get(pod, {}).get("status", {}).get("phase") != "Failed":
                 status = {"phase": "Failed", "reason": "Terminated"} if pod in self.dead else _running()
                 self._pod(name, pod, "worker", status)
         while not self._all_run(workers):
-            if not self._alive(name, uid):
-                return False
+            if not self._goes_on(name, uid, over):
+                return
             time.sleep(0.02)
-        return self._alive(name, uid)
+        self._open_sshd(time.monotonic() + self.ssh_delay)
 
     def _all_run(self, workers: Sequence[str]) -> bool:
         return all(self.api.pods.get(pod, {}).get("status", {}).get("phase") == "Running" for pod in workers)
@@ -214,7 +231,7 @@ class MpiOperator:
         waits = command[: command.index("mpirun")] if "mpirun" in command else []
         if self._program:
             command = [*waits, *self._program(self.tries)]
-        if not self._all_run(workers) or (not waits and self._sshd is None):
+        if not waits and (self._sshd is None or not self._all_run(workers)):
             command = _UNREACHABLE
         stage = self._stage / uid
         stage.mkdir(parents=True, exist_ok=True)
@@ -222,11 +239,11 @@ class MpiOperator:
         hosts.write_text(f"localhost slots={len(workers) * job['spec'].get('slotsPerWorker', 1)}\n")
         given = {e["name"]: e["value"] for e in container["env"] if "value" in e}
         environment = os.environ | _image_environment() | given | {"OMPI_MCA_orte_default_hostfile": str(hosts)}
-        stands_for = {"=/stage": f"={stage}", "--port=2222": f"--port={self._ssh_port}"}
+        stands_for = {"=/stage": f"={stage}", "--port=2222": f"--port={self._port()}"}
         for real, here in stands_for.items():
             command = [word.replace(real, here) for word in command]
         self._pod(name, pod, "launcher", {"phase": "Running"})
-        self._condition(name, "Running")
+        running = False
         process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
@@ -236,6 +253,9 @@ class MpiOperator:
         reader = threading.Thread(target=self._read, args=(pod, process), daemon=True)
         reader.start()
         while process.poll() is None:
+            if not running and self._all_run(workers):
+                running = True
+                self._condition(name, "Running")
             if not self._alive(name, uid) or time.monotonic() >= deadline or self._is_suspended(name):
                 self._kill()
             time.sleep(0.02)
@@ -293,13 +313,10 @@ class MpiOperator:
     def _open_sshd(self, at: float) -> None:
         """Lets the workers' sshd answer after a delay."""
         self._close_sshd()
-        if not self._ssh_port:
-            with socketserver.TCPServer(("127.0.0.1", 0), _Banner) as probe:
-                self._ssh_port = probe.server_address[1]
 
         def serve() -> None:
             socketserver.ThreadingTCPServer.allow_reuse_address = True
-            server = socketserver.ThreadingTCPServer(("127.0.0.1", self._ssh_port), _Banner)
+            server = socketserver.ThreadingTCPServer(("127.0.0.1", self._port()), _Banner)
             server.daemon_threads = True
             self._sshd = server
             threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -309,6 +326,12 @@ class MpiOperator:
             threading.Timer(wait, serve).start()
         else:
             serve()
+
+    def _port(self) -> int:
+        if not self._ssh_port:
+            with socketserver.TCPServer(("127.0.0.1", 0), _Banner) as probe:
+                self._ssh_port = probe.server_address[1]
+        return self._ssh_port
 
     def _close_sshd(self) -> None:
         server, self._sshd = self._sshd, None

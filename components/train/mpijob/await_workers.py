@@ -1,9 +1,10 @@
 """Waits in a launcher until every worker's name resolves and its sshd answers, then executes mpirun.
 
-python -m components.train.mpijob.await_workers --port=2222 --seconds=600 mpirun -np 4 ...
+python -m components.train.mpijob.await_workers --port=2222 --seconds=3600 mpirun -np 4 ...
 
 DNS publishes a worker's name after its pod is ready, sshd may start later still, and mpirun fails at the first
-unreachable host. The operator waits for the workers only before a job's first launcher, not after a suspension.
+unreachable host. The operator waits for the workers only before a job's first launcher. A job that was suspended, also
+from its creation, as in a queue, has a launcher already, which starts together with its workers.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from pathlib import Path
 _VARIABLE, _FILE = "OMPI_MCA_orte_default_hostfile", "/etc/mpi/hostfile"
 _ANSWER_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
-_UNREACHED = 1
+# The exit status if a worker does not answer; the worker's own statuses are lower.
+UNREACHED = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns only if a worker does not answer: 1, a retriable status."""
+    """Returns only if a worker does not answer: UNREACHED."""
     parser = argparse.ArgumentParser(prog="python -m components.train.mpijob.await_workers")
     parser.add_argument("--port", type=int, required=True, help="of sshd")
     parser.add_argument("--seconds", type=float, required=True, help="longest time to wait")
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if silent:
         reasons = "; ".join(f"{host}: {reason}" for host, reason in silent.items())
         print(f"workers do not answer on port {options.port} after {options.seconds:.0f} s: {reasons}", file=sys.stderr)
-        return _UNREACHED
+        return UNREACHED
     sys.stdout.flush()
     os.execvp(options.command[0], options.command)
 

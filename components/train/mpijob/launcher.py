@@ -28,12 +28,16 @@ from components.train.launching.relay import Relay
 from components.train.mpijob.attempts import Attempts
 from components.train.mpijob.follow import LogFollower
 from components.train.mpijob.job import KIND, mpijob, training_name
-from components.train.mpijob.reasons import bad_input, condition, failed_pod, outcome, why_failed
+from components.train.mpijob.reasons import bad_input, condition, failed_pod, outcome, unreached, why_failed
 from components.train.mpijob.settings import JobSettings
 from components.train.mpijob.watcher import Clock, GivenUp, Gone, JobWatcher, Lost, Pace
 
 Json = dict[str, Any]
 _TAIL_LINES = 25
+
+
+class _NotStarted(str):
+    """The reason of a failure before the training: the nodes or images of the workers came too late."""
 
 
 class MpiJobLauncher:
@@ -100,9 +104,14 @@ class MpiJobLauncher:
         clock, failures = Clock(), 0
         attempts.delete_expired()
         while (failure := self._attempt(attempts, relay, clock)) is not None:
-            failures += 1
             name = attempts.current
             attempts.end()
+            if isinstance(failure, _NotStarted):
+                self._echo(
+                    f"MPIJob {name} failed: {failure}; its workers did not start in time, which costs no restart"
+                )
+                continue
+            failures += 1
             unreachable = isinstance(relay.error, Unreachable)
             if relay.error is not None and not unreachable:
                 raise TrainingFailed(str(relay.error))
@@ -120,7 +129,7 @@ class MpiJobLauncher:
             )
 
     def _attempt(self, attempts: Attempts, relay: Relay, clock: Clock) -> str | None:
-        """Follows one job to its end; returns the reason of a retriable failure, or None.
+        """Follows one job to its end; returns the reason of a retriable failure, a _NotStarted among them, or None.
 
         Raises:
             TrainingFailed: another job would fail too, or another client deleted this one.
@@ -148,10 +157,16 @@ class MpiJobLauncher:
         if outcome(job) == "Succeeded":
             attempts.current = ""
             return None
-        return self._failure(job, name, relay)
+        return self._failure(job, name, relay, watcher.ran)
 
-    def _failure(self, job: Json, name: str, relay: Relay) -> str:
+    def _failure(self, job: Json, name: str, relay: Relay, ran: bool) -> str:
         """Why the job failed; relays the last lines of the responsible pod first.
+
+        Args:
+            job: the finished job.
+            name: of the job.
+            relay: of its log.
+            ran: whether all of its pods have run.
 
         Raises:
             TrainingFailed: another job would fail too.
@@ -169,7 +184,7 @@ class MpiJobLauncher:
             raise TrainingFailed(f"MPIJob {name} failed: {reason}; raise deadline")
         if bad_input(pods):
             raise TrainingFailed(f"MPIJob {name} failed: {reason}; a worker received invalid input, see its last lines")
-        return reason
+        return _NotStarted(reason) if unreached(pods) and not ran else reason
 
     def _print_tail(self, pod: str) -> None:
         for line in self._cluster.log(pod, follow=False, tail=_TAIL_LINES):

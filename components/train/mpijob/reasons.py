@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.cluster.pods import exit_of, one_line
+from components.train.mpijob.await_workers import UNREACHED
 from components.train.mpijob.job import LAUNCHER, ROLE_LABEL, WORKER
 
 Json = dict[str, Any]
@@ -65,9 +66,18 @@ def running_workers(pods: Sequence[Json]) -> dict[str, str]:
 
 def bad_input(pods: Sequence[Json]) -> bool:
     """Whether the last launcher exited with a worker's status for invalid input, which mpirun propagates."""
+    return _exited(pods, BAD_INPUT)
+
+
+def unreached(pods: Sequence[Json]) -> bool:
+    """Whether the last launcher gave up waiting for its workers."""
+    return _exited(pods, UNREACHED)
+
+
+def _exited(pods: Sequence[Json], status: int) -> bool:
     launchers = [pod for pod in pods if _role(pod) == LAUNCHER]
     statuses = launchers[-1].get("status", {}).get("containerStatuses", ()) if launchers else ()
-    return any((s.get("state", {}).get("terminated") or {}).get("exitCode") == BAD_INPUT for s in statuses)
+    return any((s.get("state", {}).get("terminated") or {}).get("exitCode") == status for s in statuses)
 
 
 def why_failed(job: Json, pods: Sequence[Json]) -> str:

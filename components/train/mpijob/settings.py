@@ -1,4 +1,4 @@
-"""A cluster's settings for all its MPIJobs; settings of a single run are parameters of the train step."""
+"""A cluster's settings for its training pods; settings of a single run are parameters of the train step."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class JobSettings(PodSettings):
         volumes: more volumes of the workers, as in a pod. One named stage, shared-memory or tmp replaces the worker's
             default volume, such as a node's SSD for stage.
         volume_mounts: where the workers have them, as in a container.
-        ssh_seconds: how long a launcher waits until every worker's name resolves and its sshd answers.
+        ssh_seconds: how long a launcher waits until every worker's name resolves and its sshd answers. It includes
+            nodes and images of the workers after a wait in a queue.
         stage_size: disk of a worker for records and results.
         ttl_seconds_after_finished: how long a finished job is kept.
     """
@@ -83,7 +84,7 @@ class JobSettings(PodSettings):
     capabilities: Several[str] = ()
     volumes: Several[Volume] = ()
     volume_mounts: Several[VolumeMount] = ()
-    ssh_seconds: Annotated[int, Field(ge=1)] = 600
+    ssh_seconds: Annotated[int, Field(ge=1)] = 3600
     stage_size: Quantity = "200Gi"
     ttl_seconds_after_finished: Annotated[int, Field(ge=0)] = 86_400
 

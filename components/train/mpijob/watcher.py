@@ -88,6 +88,9 @@ class JobWatcher:
         queue: LocalQueue that admits the job, if any.
         pace: polling intervals and timeouts.
         echo: called with a line for the user; lines may repeat.
+
+    Attributes:
+        ran: whether the launcher and all workers have run at the same time.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class JobWatcher:
         self._deadline, self._clock = deadline, clock
         self._image_missing_since: float | None = None
         self._workers: dict[str, str] = {}
+        self.ran = False
 
     def wait(self, job: Json) -> Json:
         """Waits until the job is done.
@@ -158,7 +162,9 @@ class JobWatcher:
             raise Gone
         if _suspended(job):
             self._workers = {}  # the operator deletes them, and the job may be resumed before the next poll
-        self._clock.see(running=condition(job, "Running") is not None and not _suspended(job))
+        running = condition(job, "Running") is not None and not _suspended(job)
+        self.ran = self.ran or running
+        self._clock.see(running)
         if self._clock.seconds > self._deadline + self._pace.grace:
             raise GivenUp(f"not done after the deadline of {self._deadline} s; raise deadline", for_good=True)
 

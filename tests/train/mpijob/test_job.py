@@ -35,7 +35,7 @@ ENVIRONMENT = [
     {"name": "TF_CPP_MIN_LOG_LEVEL", "value": "2"},
     {"name": "HOME", "value": "/tmp"},
 ]
-WAIT = ["python", "-m", "components.train.mpijob.await_workers", "--port=2222", "--seconds=600"]
+WAIT = ["python", "-m", "components.train.mpijob.await_workers", "--port=2222", "--seconds=3600"]
 MPIRUN = ["mpirun", "-np", "4", "--bind-to", "none", "--tag-output", "-x", "PATH", "-x", "LD_LIBRARY_PATH",
           "-x", "PYTHONPATH", "-x", "KFREC_EVENTS", "-x", "PYTHONUNBUFFERED", "-x", "TF_CPP_MIN_LOG_LEVEL",
           "-x", "HOME"]  # fmt: skip

@@ -150,6 +150,31 @@ in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri=
     assert here.api.live_jobs() == []
 
 
+def test_a_step_killed_without_time_leaves_a_job_that_goes_with_its_workflow(place: Make) -> None:
+    """Kubernetes deletes an object with its last owner; none of them blocks that."""
+    here = place(slowly(UNTIL_ENDED))
+    program = """
+import sys
+from pathlib import Path
+from components.cluster.owner import Owner
+from components.steps.catalog import LaunchParameters
+from components.train.mpijob.job import KIND
+from components.cluster.api import connect
+from components.train.mpijob.launcher import MpiJobLauncher
+from components.train.mpijob.settings import JobSettings
+parameters = LaunchParameters(workers=2, launcher="mpijob")
+owner = Owner("run-1", "uid-of-the-workflow")
+MpiJobLauncher(connect(KIND), "kfrec-train-test", parameters, JobSettings(), owner).run(2, [], Path(sys.argv[1]))
+"""
+    step = subprocess.Popen([sys.executable, "-c", program, str(here.folder / "log")], stdout=subprocess.DEVNULL)
+    wait_for(lambda: here.operator.tries)
+    step.kill()
+    step.wait(LONGEST)
+    assert here.api.live_jobs() == [NAME]
+    (owner,) = here.api.jobs[NAME]["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Workflow", "run-1", "uid-of-the-workflow")
+
+
 def test_an_api_server_that_is_away_for_a_while_is_waited_for(place: Make) -> None:
     here = place(slowly(1))
     joined = in_background(here.run)

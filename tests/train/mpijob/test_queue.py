@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from components.errors import KfrecError
 from components.train.mpijob.settings import JobSettings
 from tests.fakes.kueue import FLAVOR, Kueue
-from tests.train.mpijob.conftest import NAME, Place
+from tests.train.mpijob.conftest import NAME, TRAINING, Place
 from tests.train.mpijob.test_launcher import Make, in_background, python
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
+SECOND = f"{TRAINING}-2"
 
 
 def queued(here: Place) -> Kueue:
@@ -50,7 +52,7 @@ def test_a_job_that_loses_its_place_and_gets_it_back_at_once_goes_on_as_the_same
     joined = in_background(lambda: here.run(restarts=0))
     wait_for(lambda: NAME in here.api.jobs)
     kueue.admit(NAME)
-    wait_for(lambda: here.operator.tries == 1)
+    wait_for(lambda: any("try 0" in line for lines in list(here.api.logs.values()) for line in lines))
     here.wait_for_a_look()  # and the step has seen the workers
     kueue.evict(NAME)
     wait_for(lambda: not here.api.pods)
@@ -58,6 +60,23 @@ def test_a_job_that_loses_its_place_and_gets_it_back_at_once_goes_on_as_the_same
     assert joined() is None
     assert (here.folder / "worker.log").read_text() == "[0] try 0\n[0] try 1\n"
     assert here.api.live_jobs() == [NAME] and not changed_by_the_step(here)
+
+
+def test_workers_that_start_too_late_after_the_queue_cost_no_restart(place: Make) -> None:
+    """The launcher starts together with them and waits, as long as ssh_seconds allows."""
+    here = place(python("print('[1,0]<stdout>:trained')"))
+    kueue = queued(here)
+    here.settings = replace(here.settings, ssh_seconds=1)
+    here.operator.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    joined = in_background(lambda: here.run(restarts=0))
+    wait_for(lambda: NAME in here.api.jobs)
+    kueue.admit(NAME)
+    wait_for(lambda: SECOND in here.api.jobs)
+    assert any("its workers did not start in time, which costs no restart" in line for line in here.told)
+    here.operator.unschedulable = ""
+    kueue.admit(SECOND)
+    assert joined() is None
+    assert (here.folder / "worker.log").read_text().endswith("[0] trained\n")
 
 
 def test_a_step_that_ends_in_the_queue_takes_its_job_along(place: Make) -> None:
