@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from components.errors import KfrecError
-from components.images import WORKER_IMAGE
+from components.images import REGISTRY, WORKER_IMAGE
 from components.parameters import parameters_of
-from components.steps.catalog import STEPS, worker_parameters
+from components.settings_file import load_settings_file
+from components.steps.catalog import STEPS, LaunchParameters, worker_parameters
 from components.storage import is_uri
+from components.train.launching.launch import MODULE
+from components.train.mpijob.job import training_pod
+from components.train.mpijob.settings import JobSettings
 from pipelines.parameters import checked, step_parameters
 from pipelines.sweep.plan import Dimension, Katib, Plan
 
+# Where Katib mounts a volume for the results, since its collector reads the log there; the pod has none of its own.
 _RESULTS = "/results"
 _LOG = f"{_RESULTS}/log.json"
+_CONTAINER = "training"
 _TYPES = {int: "int", float: "double"}
 # The training log has one JSON line per epoch, with validation_auc and others; Katib extracts names and numbers.
 _FORMAT = r'"([a-z_]+)": ([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)'
@@ -67,7 +75,7 @@ def experiment(plan: Plan, path: Path, registry: str = "") -> dict[str, Any]:
                     "filter": {"metricsFormat": [_FORMAT]},
                 },
             },
-            "trialTemplate": _template(plan, katib, registry),
+            "trialTemplate": _template(plan, katib, path, registry),
         },
     }
 
@@ -88,35 +96,40 @@ def _parameter(name: str, dimension: Dimension, plan: Plan) -> dict[str, Any]:
     return {"name": name, "parameterType": kind, "feasibleSpace": space}
 
 
-def _template(plan: Plan, katib: Katib, registry: str) -> dict[str, Any]:
-    image = katib.image or (f"{registry.rstrip('/')}/{WORKER_IMAGE}" if registry else WORKER_IMAGE)
-    gpus = {"resources": {"limits": {"nvidia.com/gpu": katib.gpus}}} if katib.gpus else {}
-    container = {
-        "name": "training",
-        "image": image,
-        "command": ["python", "-m", "components.train.worker", *_arguments(plan, katib)],
-        "volumeMounts": [{"name": "results", "mountPath": _RESULTS}],
-        **gpus,
-    }
+def _template(plan: Plan, katib: Katib, path: Path, registry: str) -> dict[str, Any]:
+    # The webhook joins a command with blanks and lets a shell run it, unless it is a shell's already.
+    command = shlex.join(["python", "-m", MODULE, *_arguments(plan, katib)])
+    settings = _settings(katib, path, registry)
+    pod = training_pod(_sizes(plan, katib), settings, _CONTAINER, ["sh", "-c", command], "trial")
+    pod["spec"]["restartPolicy"] = "Never"
     return {
-        "primaryContainerName": "training",
+        "primaryContainerName": _CONTAINER,
         "trialParameters": [{"name": name, "reference": name} for name in plan.search],
-        "trialSpec": {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "spec": {
-                "backoffLimit": 0,
-                "template": {
-                    "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
-                    "spec": {
-                        "restartPolicy": "Never",
-                        "containers": [container],
-                        "volumes": [{"name": "results", "emptyDir": {}}],
-                    },
-                },
-            },
-        },
+        "trialSpec": {"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 0, "template": pod}},
     }
+
+
+def _settings(katib: Katib, path: Path, registry: str) -> JobSettings:
+    """The cluster's settings of training pods, with the image of the trials."""
+    file = Path(katib.job_settings)
+    if katib.job_settings and not file.is_file():
+        raise KfrecError(f"{path}: katib: job_settings: {katib.job_settings}: no such file; correct the path")
+    settings = load_settings_file(file, JobSettings) if katib.job_settings else JobSettings()
+    image = katib.image or (settings.image if settings.image != WORKER_IMAGE else "")
+    if not (image or registry):
+        raise KfrecError(
+            f"{path}: katib: the image of the trials has no registry; set {REGISTRY}, give --registry PREFIX, or name "
+            "image or job_settings"
+        )
+    return replace(settings, image=image or f"{registry.rstrip('/')}/{WORKER_IMAGE}")
+
+
+def _sizes(plan: Plan, katib: Katib) -> LaunchParameters:
+    """What a pod of one process requests: the sizes that the plan fixes, or else the train step's defaults."""
+    fixed = checked(plan.parameters, plan.pipeline)
+    wide = {p.name: p.pipeline_name for p in step_parameters(STEPS["train"], plan.pipeline)}
+    sizes = {name: fixed[wide[name]] for name in ("pod_cpu", "pod_memory", "shared_memory") if wide[name] in fixed}
+    return LaunchParameters(**sizes, gpus_per_worker=katib.gpus)
 
 
 def _arguments(plan: Plan, katib: Katib) -> list[str]:

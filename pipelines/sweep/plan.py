@@ -33,15 +33,18 @@ class Katib:
         name: of the Experiment.
         namespace: of the Experiment and its Jobs.
         data: training records: a folder in the pods, or a gs://, s3:// or minio:// URI.
-        image: of the training; empty is kfrec's.
+        job_settings: file with the cluster's settings of training pods, such as the overlay's mpijob.yaml; empty is
+            none.
+        image: of the training; empty is that of job_settings, or else kfrec's.
         gpus: per trial.
     """
 
     name: str = "kfrec-sweep"
     namespace: str = "kubeflow"
     data: str = ""
+    job_settings: str = ""
     image: str = ""
-    gpus: Annotated[int, Field(ge=0)] = 1
+    gpus: Annotated[int, Field(ge=0, le=1)] = 1
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ SSH_FOLDER, SSHD_CONFIG = "/home/mpiuser/.ssh", "/home/mpiuser/.sshd_config"
 SSH_PORT = 2222
 WAIT_MODULE = "components.train.mpijob.await_workers"
 _LONGEST_NAME = 63
+_COMPONENT = "mpijob"
 # Variables of the image, which a shell started by sshd lacks.
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
@@ -122,8 +123,8 @@ def digest(spec: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _labels(settings: JobSettings) -> dict[str, str]:
-    return own_labels("mpijob") | dict(settings.labels)
+def _labels(settings: JobSettings, component: str = _COMPONENT) -> dict[str, str]:
+    return own_labels(component) | dict(settings.labels)
 
 
 def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Sequence[str]) -> dict[str, Any]:
@@ -149,25 +150,43 @@ def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Se
 
 
 def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, Any]:
+    template = training_pod(parameters, settings, WORKER, ["/usr/sbin/sshd", "-De", "-f", SSHD_CONFIG])
+    (worker,) = template["spec"]["containers"]
+    worker["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2, "timeoutSeconds": 2}
+    return template
+
+
+def training_pod(
+    parameters: LaunchParameters,
+    settings: JobSettings,
+    name: str,
+    command: Sequence[str],
+    component: str = _COMPONENT,
+) -> dict[str, Any]:
+    """The template of a pod that trains: a worker of an MPIJob, or a trial of Katib.
+
+    Args:
+        parameters: workers_per_pod, gpus_per_worker and the sizes.
+        settings: of the cluster.
+        name: of its container.
+        command: of the container.
+        component: part of kfrec that it is, for the network policies.
+    """
     limits = {"memory": parameters.pod_memory, **{name: str(amount) for name, amount in settings.resources.items()}}
     if gpus := parameters.gpus_per_worker * parameters.workers_per_pod:
         limits[settings.gpu_resource] = str(gpus)
     mounts = [*({"name": name, "mountPath": path} for name, path in MOUNT_PATHS.items()), *settings.volume_mounts]
-    command = ["/usr/sbin/sshd", "-De", "-f", SSHD_CONFIG]
-    worker = container(WORKER, command, settings, _environment(settings), parameters.pod_cpu, limits, mounts)
-    worker["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2, "timeoutSeconds": 2}
+    trainer = container(name, command, settings, _environment(settings), parameters.pod_cpu, limits, mounts)
     if settings.capabilities:
-        worker["securityContext"]["capabilities"]["add"] = list(settings.capabilities)
+        trainer["securityContext"]["capabilities"]["add"] = list(settings.capabilities)
     own: dict[str, Mapping[str, Any]] = {
         SHARED_MEMORY: {"emptyDir": {"medium": "Memory", "sizeLimit": parameters.shared_memory}},
         STAGING: {"emptyDir": {"sizeLimit": settings.stage_size}},
         TEMPORARY: {"emptyDir": {}},
     }
     configured = {volume["name"]: volume for volume in settings.volumes}
-    volumes = [{"name": name, **configured.pop(name, volume)} for name, volume in own.items()] + list(
-        configured.values()
-    )
-    return _template(settings, worker, volumes, settings.placed(gpus))
+    volumes = [{"name": key, **configured.pop(key, volume)} for key, volume in own.items()] + list(configured.values())
+    return _template(settings, trainer, volumes, settings.placed(gpus), component)
 
 
 def _environment(settings: JobSettings) -> list[dict[str, Any]]:
@@ -193,7 +212,8 @@ def _template(
     only: Mapping[str, Any],
     volumes: Sequence[Mapping[str, Any]],
     placed: Mapping[str, Any],
+    component: str = _COMPONENT,
 ) -> dict[str, Any]:
-    metadata = {"labels": _labels(settings), "annotations": {**NO_MESH, **settings.annotations}}
+    metadata = {"labels": _labels(settings, component), "annotations": {**NO_MESH, **settings.annotations}}
     spec = pod_spec(settings, only, volumes, {"schedulerName": settings.scheduler, **placed})
     return {"metadata": metadata, "spec": spec}

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from components.errors import KfrecError
-from pipelines.cli import main
 from pipelines.sweep.plan import Dimension, load_plan
 
 PLAN = """
@@ -59,56 +57,3 @@ def test_a_mistake_is_one_line(file: Path, before: str, after: str, told: str) -
     with pytest.raises(KfrecError) as caught:
         load_plan(file)
     assert str(caught.value).startswith(f"{file}: {told}") and "\n" not in str(caught.value)
-
-
-def test_the_experiment_searches_the_same(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", str(file), "--katib", "--registry", "registry.example.org/team"]) == 0
-    made = yaml.safe_load(capsys.readouterr().out)
-    spec = made["spec"]
-    assert (made["apiVersion"], made["kind"]) == ("kubeflow.org/v1beta1", "Experiment")
-    assert spec["objective"]["type"] == "maximize" and spec["objective"]["objectiveMetricName"] == "validation_auc"
-    assert (spec["maxTrialCount"], spec["parallelTrialCount"]) == (12, 3)
-    assert spec["parameters"] == [
-        {"name": "lr", "parameterType": "double",
-         "feasibleSpace": {"min": "0.0001", "max": "0.01", "distribution": "logUniform"}},
-        {"name": "embedding_dim", "parameterType": "int", "feasibleSpace": {"min": "4", "max": "16"}},
-        {"name": "global_batch_size", "parameterType": "categorical", "feasibleSpace": {"list": ["256", "1024"]}},
-    ]  # fmt: skip
-
-
-def test_the_experiments_trials_are_commands_that_the_worker_takes(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every placeholder has its parameter, and with values in their places the worker's parser takes the words."""
-    from components.train.worker import _parser
-
-    assert main(["sweep", str(file), "--katib"]) == 0
-    template = yaml.safe_load(capsys.readouterr().out)["spec"]["trialTemplate"]
-    (container,) = template["trialSpec"]["spec"]["template"]["spec"]["containers"]
-    assert container["name"] == template["primaryContainerName"] and "resources" not in container
-    words = " ".join(container["command"][3:])
-    for each in template["trialParameters"]:
-        assert f"${{trialParameters.{each['name']}}}" in words
-        words = words.replace(f"${{trialParameters.{each['name']}}}", "7")
-    assert "${" not in words
-    parsed = vars(_parser({"model_type": "din", "task": ""}).parse_args(words.split()))
-    assert (parsed["epochs"], parsed["lr"], parsed["dataset_dir"]) == ("2", "7", "gs://bucket/tfrecord")
-
-
-def test_the_collector_finds_the_metric_in_a_line_of_the_log(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import re
-
-    from components.train.loop.log import TrainingLog
-
-    assert main(["sweep", str(file), "--katib"]) == 0
-    source = yaml.safe_load(capsys.readouterr().out)["spec"]["metricsCollectorSpec"]["source"]
-    with TrainingLog(file.with_name("log.json")) as log:
-        log.write([1], {"train_loss": 0.5, "validation_auc": 0.7512})
-    (form,) = source["filter"]["metricsFormat"]
-    assert ("validation_auc", "0.7512") in re.findall(form, file.with_name("log.json").read_text())
-
-
-def test_an_experiment_needs_the_place_of_the_data(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_text(PLAN.replace('data: "gs://bucket/tfrecord", ', ""))
-    assert main(["sweep", str(file), "--katib"]) == 2
-    assert "katib has no data" in capsys.readouterr().err
