@@ -90,7 +90,7 @@ def fitted(text: str, limit: int = NAME) -> str:
 @functools.lru_cache(maxsize=8)
 def _info(ir: str) -> Mapping[str, Any]:
     """The pipelineInfo of a compiled pipeline; cached, as parsing takes tenths of a second."""
-    return dict(next(yaml.safe_load_all(ir))["pipelineInfo"])
+    return dict(next(yaml.load_all(ir, yaml.CSafeLoader))["pipelineInfo"])
 
 
 def _create(client: Client, name: str, ir: str) -> str:

@@ -251,7 +251,7 @@ def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: Pip
     schemas = {}
     for kind in ("Pipeline", "PipelineVersion"):
         file = Path(os.environ["KFREC_SCHEMAS"]) / f"pipelines.kubeflow.org_{kind.lower()}s.yaml"
-        crd = next(yaml.safe_load_all(file.read_text()))
+        crd = next(yaml.load_all(file.read_text(), yaml.CSafeLoader))
         schemas[kind] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     ir = compiled_ir(name)
     pipeline, version = yaml.load_all(kubernetes_manifests(ir), yaml.CSafeLoader)

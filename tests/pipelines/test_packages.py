@@ -57,7 +57,7 @@ def trained(run: Run) -> dict[str, Any]:
 @of("regression")
 def test_it_compiles_to_pipelines_with_its_own_parameters(package: str, tmp_path: Path) -> None:
     assert main(["compile", "--model", "trip_time", "--output", str(tmp_path)]) == 0
-    spec = next(yaml.safe_load_all((tmp_path / "trip-time-training.yaml").read_text()))
+    spec = next(yaml.load_all((tmp_path / "trip-time-training.yaml").read_text(), yaml.CSafeLoader))
     shown = set(spec["root"]["inputDefinitions"]["parameters"])
     assert {"width", "table_lr", "dense_lr", "synthetic_trips", "test_share", "rmse_limit", "epochs"} <= shown
     assert not {"embedding_dim", "lr", "synthetic_users", "max_sequence_length", "calibration_bins"} & shown

@@ -71,7 +71,7 @@ def test_a_mistake_in_the_file_is_one_line_that_names_it(tmp_path: Path, text: s
 
 def test_a_claim_is_mounted_where_the_settings_say(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("steps: {preprocess: {claims: {kfrec-shared: /shared}}}\n")
-    _, platform = yaml.safe_load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")))
+    _, platform = yaml.load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")), yaml.CSafeLoader)
     executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
     (mounted,) = executors["exec-preprocess"]["pvcMount"]
     assert (mounted["constant"], mounted["mountPath"]) == ("kfrec-shared", "/shared")

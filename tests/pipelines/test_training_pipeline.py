@@ -14,7 +14,7 @@ KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str
 
 @pytest.fixture(scope="module")
 def compiled(compiled_ir: Callable[[Pipeline], str]) -> dict:
-    return next(yaml.safe_load_all(compiled_ir(Pipeline())))
+    return next(yaml.load_all(compiled_ir(Pipeline()), yaml.CSafeLoader))
 
 
 def test_every_parameter_reaches_the_ui_with_type_default_and_description(compiled: dict) -> None:

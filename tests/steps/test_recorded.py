@@ -87,7 +87,7 @@ def inputs_of(tmp_path: Path) -> dict[str, dict[str, object]]:
 
     component.cache_clear()
     compiler.Compiler().compile(training_pipeline(Pipeline(model="trip_time")), str(tmp_path / "trips.yaml"))
-    tasks = next(yaml.safe_load_all((tmp_path / "trips.yaml").read_text()))["root"]["dag"]["tasks"]
+    tasks = next(yaml.load_all((tmp_path / "trips.yaml").read_text(), yaml.CSafeLoader))["root"]["dag"]["tasks"]
     return {name: task["inputs"].get("parameters", {}) for name, task in tasks.items()}
 
 

@@ -46,7 +46,7 @@ def test_a_run_is_made_from_a_version_that_holds_the_compiled_pipeline(
     )
     (version,) = api.versions.values()
     assert version["display_name"] == version_name(ir)
-    assert version["pipeline_spec"]["pipeline_spec"] == next(yaml.safe_load_all(ir))
+    assert version["pipeline_spec"]["pipeline_spec"] == next(yaml.load_all(ir, yaml.CSafeLoader))
     run = api.runs[run_id]
     assert run["runtime_config"] == {"parameters": {"epochs": 1, "source": "gs://b/d"}, "pipeline_root": "gs://b/r"}
     assert run["pipeline_version_reference"]["pipeline_version_id"] == version["pipeline_version_id"]

@@ -50,7 +50,7 @@ def test_the_pipeline_trains_in_an_mpijob_on_object_storage(
         monkeypatch.setenv(f"POD_{name}", value)
     workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "run-1", "uid": "workflow-uid"}
     here.api.put_pod({"kind": "Pod", "metadata": {"name": "train-pod", "ownerReferences": [workflow]}})
-    spec = next(yaml.safe_load_all(compiled_ir(Pipeline(TRAINING, "din"))))
+    spec = next(yaml.load_all(compiled_ir(Pipeline(TRAINING, "din")), yaml.CSafeLoader))
     kfp = KfpLauncher(spec, gcs_bucket, ROOT, tmp_path / "pods")
 
     told = {step: kfp.run(step, monkeypatch, **PARAMETERS[step]) for step in PIPELINES[TRAINING]}

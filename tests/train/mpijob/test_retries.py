@@ -39,7 +39,7 @@ def says(message: str, **more: object) -> str:
 @pytest.fixture
 def policy(compiled_ir: Callable[[Pipeline], str]) -> dict[str, Any]:
     """The retry policy of the compiled pipeline's train step."""
-    spec = next(yaml.safe_load_all(compiled_ir(Pipeline())))
+    spec = next(yaml.load_all(compiled_ir(Pipeline()), yaml.CSafeLoader))
     return spec["root"]["dag"]["tasks"]["train"]["retryPolicy"]
 
 
