@@ -21,6 +21,8 @@ from tests.train.ranks import TOGETHER, run_together
 # kfp inspects the stack for every task that it compiles. The bottom frames of an xdist worker have no file, and each
 # look for their module goes through all that TensorFlow and MLflow import.
 inspect.modulesbyfile["<string>"] = "__main__"
+# Ranks over MPI that wait for a message leave their cores to others, instead of polling at full speed.
+os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
 
 __all__ = ["gcs_bucket", "gcs_emulator", "mlflow_server", "postgres", "prefix", "s3_client", "s3_emulator", "server"]
 

@@ -1,4 +1,4 @@
-"""A real ``mlflow server`` with its registry, artifact proxy and authentication; one a test module."""
+"""A real ``mlflow server`` with its registry, artifact proxy and authentication; one a test session."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MlflowServer:
     admin: dict[str, str]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
     folder = tmp_path_factory.mktemp("server")
     port = free_port()

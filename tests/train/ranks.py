@@ -48,7 +48,9 @@ TOGETHER = (
     "tests.models.layers.test_batch_normalization",
     "tests.models.layers.test_global_batch",
     "tests.train.loop.test_sharded",
+    "tests.train.mpijob.test_recovery",
     "tests.train.test_best_epoch",
+    "tests.train.test_wide_and_deep",
     "tests.train.test_worker",
 )
 

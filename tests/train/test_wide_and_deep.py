@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from components.steps.catalog import STEPS, worker_parameters
 from components.tasks.ranking import TASK
 from components.train.checkpoints.state import named_state_of
 from components.train.checkpoints.warm_start import warm_start
-from components.train.launching.launch import LocalLauncher
 from components.train.loop.log import read_log
+from components.train.loop.ranks import Ranks
 from tests.train.displays import write_displays
 from tests.train.in_process import run_worker
 
@@ -40,16 +41,27 @@ SETTINGS = dict(
 DISPLAYS = 2 / 250
 
 
-def train(data: Path, out: Path, workers: int = 1, **changed: Any) -> list[dict[str, Any]]:
-    """Runs workers to their end, a single one in this process, and returns the records of the log."""
-    settings = {**SETTINGS, **changed}
-    arguments = [f"--dataset_dir={data}", f"--results_dir={out}", *(f"--{k}={v}" for k, v in settings.items())]
+def arguments(data: Path, out: Path, **changed: Any) -> list[str]:
+    """Of a worker that trains on ``data`` and writes ``out``, which is made."""
     out.mkdir(parents=True, exist_ok=True)
-    if workers == 1:
-        run_worker(arguments, out / "worker.log")
-    else:
-        LocalLauncher("gloo").run(workers, arguments, out / "worker.log")
+    settings = {**SETTINGS, **changed}
+    return [f"--dataset_dir={data}", f"--results_dir={out}", *(f"--{k}={v}" for k, v in settings.items())]
+
+
+def train(data: Path, out: Path, **changed: Any) -> list[dict[str, Any]]:
+    """Runs a worker in this process to its end, and returns the records of the log."""
+    run_worker(arguments(data, out, **changed), out / "worker.log")
     return read_log(out / "log.json")
+
+
+def prepare(folder: Path) -> Sequence[Any]:
+    """The displays, and a training of one epoch, which is the warm-up, with sharded tables."""
+    data = write_displays(folder / "displays")
+    return [arguments(data, folder / "two", epochs=1, table_placement="rows")]
+
+
+def rank_main(ranks: Ranks, folder: Path, words: Sequence[str]) -> None:
+    run_worker(words, folder / f"worker-{ranks.rank}.log")
 
 
 def losses(records: list[dict[str, Any]]) -> np.ndarray:
@@ -62,8 +74,8 @@ def training(out: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_displays(tmp_path_factory.mktemp("displays"))
+def data(two_ranks: Path) -> Path:
+    return two_ranks / __name__ / "displays" / "tfrecord"
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +86,9 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def two(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two ranks with sharded tables, one epoch, which is the warm-up."""
-    out = tmp_path_factory.mktemp("two")
-    train(data, out, workers=2, epochs=1, table_placement="rows")
-    return out
+def two(two_ranks: Path) -> Path:
+    """What two ranks wrote."""
+    return two_ranks / __name__ / "two"
 
 
 def test_the_model_learns_to_rank(alone: Path) -> None:
@@ -93,7 +103,7 @@ def test_the_model_learns_to_rank(alone: Path) -> None:
 def test_two_ranks_have_the_loss_of_one(two: Path, alone: Path) -> None:
     records = read_log(two / "log.json")
     assert records[0]["data"]["workers"] == 2 and len(losses(records)) > 40
-    assert "6 of 6 embedding tables are sharded over 2 ranks (6 by rows)" in (two / "worker.log").read_text()
+    assert "6 of 6 embedding tables are sharded over 2 ranks (6 by rows)" in (two.parent / "worker-0.log").read_text()
     np.testing.assert_allclose(losses(records), losses(read_log(alone / "log.json"))[: len(losses(records))], atol=1e-4)
 
 
