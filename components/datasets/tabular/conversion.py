@@ -13,6 +13,8 @@ from components.datasets.tabular.entries import Categorical, Label, Multihot
 from components.datasets.tabular.values import inexact, is_among, numbers, texts
 from components.workflows.quarantine import BadLine
 
+_DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
+
 
 class Refusals:
     """The rows of a batch that do not fit the schema; the first reason counts.
@@ -75,10 +77,21 @@ def labels(column: pa.Array, label: Label, missing: Sequence[str], refusals: Ref
 def number(column: pa.Array, name: str, missing: Sequence[str], refusals: Refusals) -> pa.Array:
     """A column of numbers, NaN where missing."""
     found, wrong = numbers(column, missing)
+    if wrong.any():
+        with_comma = pc.fill_null(pc.match_substring_regex(texts(column, missing), _DECIMAL_COMMA), False)
+        commas = wrong & with_comma.to_numpy(zero_copy_only=False)
+        refusals.add(commas, name, "a number with a decimal comma; write it with a point")
     refusals.add(wrong, name, "not a finite number (list it under missing, or make the column categorical)")
     beyond = np.abs(np.nan_to_num(found)) > np.finfo(np.float32).max
     refusals.add(beyond, name, "a number that float32 does not hold")
     return pa.array(found)
+
+
+def refuse_written_lists(text: pa.Array, name: str, separator: str, refusals: Refusals) -> None:
+    """Refuses lists as Python writes them, ``['a', 'b']``, which would be one value each."""
+    written = pc.fill_null(pc.match_substring_regex(text, r"^\[.*\]$"), False)
+    what = f"a list as Python writes it; write the values with {separator} between them, or a list in parquet"
+    refusals.add(written.to_numpy(zero_copy_only=False), name, what)
 
 
 def refuse_ids(column: pa.Array, text: pa.Array, name: str, refusals: Refusals) -> None:

@@ -18,7 +18,7 @@ from components.storage import Retry, is_uri, open_store
 FILENAME = "schema.yaml"
 TABLES = RawKind(
     "tables",
-    r"(?!(?i:readme|license))[^._].*\.(csv|tsv|tab|txt|dat|data|test|parquet)(\.gz|\.zip)?",
+    r"(?i)(?!(readme|license))[^._].*\.(csv|tsv|tab|txt|dat|data|test|parquet)(\.gz|\.zip)?",
     "*.csv, *.tsv, *.tab, *.txt, *.dat, *.data, *.test (plain, .gz or .zip) or *.parquet",
     "rows",
 )
@@ -127,4 +127,4 @@ def _split_of(path: Path, split: ByFiles, place: str) -> str:
 
 def is_parquet(path: Path, schema: TableSchema) -> bool:
     """Whether a table is parquet rather than CSV."""
-    return schema.format == PARQUET or (schema.format == "auto" and path.suffix == ".parquet")
+    return schema.format == PARQUET or (schema.format == "auto" and path.suffix.lower() == ".parquet")

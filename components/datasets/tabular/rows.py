@@ -9,13 +9,23 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.checks.profile import CATEGORY, NUMBER
 from components.checks.profile import TIME as TIMES
 from components.checks.profiler import Profiler
 from components.checks.tables import Profiled, TableProfiler
-from components.datasets.tabular.conversion import Refusals, hashes, ids, labels, lists, number, refuse_ids
+from components.datasets.tabular.conversion import (
+    Refusals,
+    hashes,
+    ids,
+    labels,
+    lists,
+    number,
+    refuse_ids,
+    refuse_written_lists,
+)
 from components.datasets.tabular.entries import ByTime, Categorical, Group, Multihot, Numeric
 from components.datasets.tabular.raw_files import TableFile
 from components.datasets.tabular.schema import TableSchema, feature_name
@@ -145,6 +155,11 @@ class _Reader:
         self._schema, self._place = reading.schema, reading.place
         self.splitter = Splitter(reading.schema, reading.place, reading.seed)
         self._checks = {source.column: IdCheck() for source in reading.schema.sources}
+        self._never_separated = {
+            source.column: source.treatment.separator
+            for source in reading.schema.sources
+            if isinstance(source.treatment, Multihot)
+        }
         self._groups: list[np.ndarray] = []
         self._earlier: list[tuple[TableFile, np.ndarray]] = []
 
@@ -165,7 +180,11 @@ class _Reader:
         columns[name] = column
         for source in schema.sources:
             column = rows.column(source.column)
-            if pa.types.is_nested(column.type) and not isinstance(source.treatment, Multihot):
+            if pa.types.is_nested(column.type) and isinstance(source.treatment, Multihot):
+                self._never_separated.pop(source.column, None)
+            if _is_deep(column.type) or (
+                pa.types.is_nested(column.type) and not isinstance(source.treatment, Multihot)
+            ):
                 raise KfrecError(
                     f"{table.path}: column {source.column} is of the type {column.type}, and {self._place} gives it "
                     f"the role {source.treatment.role}; give a list the role multihot"
@@ -177,6 +196,11 @@ class _Reader:
                 text, columns[source.name] = convert(column, source.treatment, schema.missing)  # type: ignore[arg-type]
                 if isinstance(source.treatment, Categorical):
                     refuse_ids(column, text, source.column, refusals)
+                elif not pa.types.is_nested(column.type):
+                    whole, separator = texts(column, schema.missing), source.treatment.separator
+                    refuse_written_lists(whole, source.column, separator, refusals)
+                    if pc.any(pc.match_substring(whole, separator)).as_py():
+                        self._never_separated.pop(source.column, None)
                 self._checks[source.column].add(text)
         return pa.RecordBatch.from_pydict(columns), refusals, dropped
 
@@ -210,7 +234,19 @@ class _Reader:
                     f"{self._place}: columns: {source.column} has the role {source.treatment.role}, but holds numbers "
                     f"such as {fraction}; give it the role numeric, with bins where it should be categorical"
                 )
+        for column, separator in self._never_separated.items():
+            print(
+                f"{self._place}: columns: {column}: the separator {separator!r} is in no row, so each row has one "
+                "value or none; correct separator if they are lists",
+                flush=True,
+            )
         self.splitter.require_seen()
+
+
+def _is_deep(kind: pa.DataType) -> bool:
+    """Whether a column is nested other than as lists of values."""
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return pa.types.is_nested(kind) and not (is_list and not pa.types.is_nested(kind.value_type))
 
 
 class _Partitions:

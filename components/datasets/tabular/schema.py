@@ -165,7 +165,9 @@ class TableSchema:
 
 def feature_name(column: str) -> str:
     """The feature name, used in exported signatures and vocabulary file names."""
-    return re.sub(r"\W", "_", column, flags=re.ASCII).lstrip("_") or "column"
+    name = re.sub(r"\W", "_", column, flags=re.ASCII).lstrip("_")
+    # Names of a signature are names in Python.
+    return name if name and not name[0].isdigit() else f"column_{name}".rstrip("_")
 
 
 def bin_name(name: str) -> str:

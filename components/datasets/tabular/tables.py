@@ -26,6 +26,13 @@ from components.workflows.quarantine import BadLine
 _BLOCK = 8 << 20
 _BATCH = 65_536
 _START = 1 << 16
+# How files begin that are no text.
+_OTHERS = {
+    b"PK\x03\x04": "a zip archive, such as Excel's",
+    b"\x1f\x8b": "gzip",
+    b"PAR1": "parquet",
+    b"\xd0\xcf\x11\xe0": "an old Excel file",
+}
 
 
 @dataclass
@@ -71,7 +78,7 @@ def _reason(path: Path, schema: TableSchema, error: Exception) -> str:
         return "not UTF-8; convert it (iconv -f ENCODING -t UTF-8) and run download again"
     if "Empty CSV" in said:
         return "empty; give a table with a row for each sample"
-    kind = "parquet" if is_parquet(path, schema) else {".gz": "gzip", ".zip": "zip"}.get(path.suffix, "CSV")
+    kind = "parquet" if is_parquet(path, schema) else {".gz": "gzip", ".zip": "zip"}.get(path.suffix.lower(), "CSV")
     return f"damaged, truncated or not a {kind} file ({said}); get a good copy of it"
 
 
@@ -81,15 +88,55 @@ def _parquet(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
         size, first = path.stat().st_size, 1
         for rows in file.iter_batches(_BATCH, columns=list(schema.read)):
             share = size * len(rows) // max(file.metadata.num_rows, 1)
-            yield Batch(rows.select(list(schema.read)), np.arange(first, first + len(rows)), [], share)
+            yield Batch(
+                _plain_types(path, rows.select(list(schema.read))), np.arange(first, first + len(rows)), [], share
+            )
             first += len(rows)
+
+
+def _plain_types(path: Path, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns without views, extensions, bytes and fixed sizes, which Arrow's functions do not all take.
+
+    Raises:
+        KfrecError: bytes are not UTF-8.
+    """
+    columns = []
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        try:
+            columns.append(_plain_type(column))
+        except pa.ArrowException as error:
+            said = " ".join(str(error).split())
+            raise KfrecError(
+                f"{path}: column {name!r} of the type {column.type} cannot be read as text ({said}); convert it"
+            ) from None
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+
+
+def _plain_type(column: pa.Array) -> pa.Array:
+    if isinstance(column, pa.ExtensionArray):
+        if isinstance(column.type, pa.UuidType):
+            return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+        return _plain_type(column.storage)
+    kind = column.type
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        kind = pa.string() if pa.types.is_string_view(kind) else pa.binary()
+        column = column.cast(kind)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return column.cast(pa.string())
+    if pa.types.is_fixed_size_list(kind):
+        return column.cast(pa.list_(kind.value_type))
+    return column
 
 
 def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
     for _, open_text in _texts(path):
         with open_text() as (stream, _):
+            start = stream.read(_START)
+            for magic, what in _OTHERS.items():
+                if start.startswith(magic):
+                    raise KfrecError(f"{path}: is {what}, whatever its name says; convert it to CSV or parquet")
             # Arrow reports invalid UTF-8 only after parsing a block.
-            codecs.getincrementaldecoder("utf-8")().decode(stream.read(_START))
+            codecs.getincrementaldecoder("utf-8")().decode(start)
         with open_text() as (stream, _):
             header = list(schema.names) or _header(stream, schema)
         names = [name.strip() for name in header]
@@ -181,12 +228,12 @@ def _header(stream: Any, schema: TableSchema) -> list[str]:
 
 def _texts(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """The CSV files in a file, each with a function that opens a stream and a counter of the bytes read."""
-    if path.suffix != ".zip":
+    if path.suffix.lower() != ".zip":
         yield path.name, lambda: _plain(path)
         return
     with zipfile.ZipFile(path) as archive:
         members = [info.filename for info in archive.infolist() if not info.is_dir()]
-        members = [name for name in members if not name.startswith("__MACOSX/")]
+        members = [name for name in members if not (name.startswith("__MACOSX/") or Path(name).name.startswith("."))]
     if not members:
         raise KfrecError(f"{path}: holds no file; give a zip with a CSV file")
     for member in members:
@@ -196,7 +243,7 @@ def _texts(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
 @contextmanager
 def _plain(path: Path) -> Iterator[tuple[Any, Callable[[], int]]]:
     with pa.OSFile(str(path)) as file, ExitStack() as stack:
-        stream = stack.enter_context(pa.CompressedInputStream(file, "gzip")) if path.suffix == ".gz" else file
+        stream = stack.enter_context(pa.CompressedInputStream(file, "gzip")) if path.suffix.lower() == ".gz" else file
         yield stream, file.tell
 
 
@@ -212,6 +259,11 @@ def _check_names(path: Path, names: Sequence[str], schema: TableSchema, place: s
     Raises:
         KfrecError: a name is duplicated, missing, or has no role.
     """
+    if not schema.names and sum(_is_number(name) for name in names) > len(names) / 2:
+        raise KfrecError(
+            f"{path}: its first line has numbers in place of names ({', '.join(names[:4])}); list the columns under "
+            f"names in {place}"
+        )
     has = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     for name in names:
         if names.count(name) > 1:
@@ -226,3 +278,11 @@ def _check_names(path: Path, names: Sequence[str], schema: TableSchema, place: s
             f"{path}: column {without[0]!r} has no role in {place}; give it one under columns, or list it under drop "
             "('*' drops every other one)"
         )
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True

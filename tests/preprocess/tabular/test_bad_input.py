@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
+import zipfile
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +19,17 @@ import pytest
 from components.artifacts import adopt
 from components.errors import KfrecError
 from tests.preprocess import running
-from tests.preprocess.tabular.tables import CSV, SCHEMA, made, preprocess, raw_folder, samples, vocabulary, with_columns
+from tests.preprocess.tabular.tables import (
+    CSV,
+    SCHEMA,
+    made,
+    preprocess,
+    raw_folder,
+    samples,
+    spec,
+    vocabulary,
+    with_columns,
+)
 
 
 def error_of(folder: Path, tables: Any = CSV, schema: Any = SCHEMA, **parameters: Any) -> str:
@@ -409,3 +421,59 @@ def test_a_number_beyond_float32_is_malformed_and_a_large_unscaled_one_is_told(
     unscaled = with_columns(price={"role": "numeric", "scale": "none"})
     made(tmp_path / "large", {"table.parquet": _part(price=[1.7e18, 1.0, 2.0, 3.0, 4.0, 5.0])}, unscaled)
     assert "columns: price has numbers up to 1.7e+18 and scale: none" in capsys.readouterr().out
+
+
+def _zip(**members: str) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return written.getvalue()
+
+
+LIKE_OTHERS: dict[str, dict[str, Any]] = {
+    "upper case": {"T.CSV": CSV},
+    "upper case, gzip": {"T.CSV.GZ": gzip.compress(CSV.encode())},
+    "a zip of a folder": {"t.csv.zip": _zip(**{"folder/t.csv": CSV, "folder/.DS_Store": "\0\1"})},
+    "views": {"t.parquet": _part(city=pa.array(["a", "b"] * 3, pa.string_view()))},
+    "bytes": {"t.parquet": _part(city=pa.array([b"a", b"b"] * 3))},
+    "lists of a fixed size": {"t.parquet": _part(tags=pa.array([["x"], ["y"]] * 3, pa.list_(pa.string(), 1)))},
+}
+
+
+@pytest.mark.parametrize("tables", LIKE_OTHERS.values(), ids=LIKE_OTHERS)
+def test_tables_in_other_shapes_are_read_like_others(tmp_path: Path, tables: dict[str, Any]) -> None:
+    assert len(samples(made(tmp_path, tables), "train")["city"]) == 4
+
+
+OTHER_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
+    "Excel": ({"t.csv": _zip(a="b")}, "t.csv: is a zip archive, such as Excel's, whatever its name says; convert"),
+    "gzip": ({"t.csv": gzip.compress(CSV.encode())}, "t.csv: is gzip, whatever its name says"),
+    "bytes that are no text": ({"t.parquet": _part(city=pa.array([b"\xff"] * 6))}, "column 'city' of the type binary"),
+    "no header": ({"t.csv": "1,1.0,5,6,1\n0,2.0,7,8,2\n"}, "its first line has numbers in place of names"),
+    "a decimal comma": ({"t.csv": CSV.replace("3.0", '"3,5"')}, "'3,5': a number with a decimal comma; write it"),
+    "lists as Python writes them": (
+        {"t.csv": CSV.replace("a|b,1", "\"['a', 'b']\",1")},
+        "a list as Python writes it; write the values with | between them",
+    ),
+    "lists of lists": ({"t.parquet": _part(tags=pa.array([[["x"]]] * 6))}, "column tags is of the type list<"),
+}
+
+
+@pytest.mark.parametrize(("tables", "message"), OTHER_SHAPES.values(), ids=OTHER_SHAPES)
+def test_a_table_in_another_shape_is_named(tmp_path: Path, tables: dict[str, Any], message: str) -> None:
+    assert message in error_of(tmp_path, tables)
+
+
+def test_a_separator_that_never_occurs_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path / "one", CSV.replace("|", ";"))
+    assert "columns: tags: the separator '|' is in no row" in capsys.readouterr().out
+    made(tmp_path / "other", CSV)
+    assert "separator" not in capsys.readouterr().out
+
+
+def test_a_column_that_begins_with_a_digit_has_a_feature_that_is_a_name(tmp_path: Path) -> None:
+    columns = with_columns(**{"1stFlrSF": {"role": "numeric"}, "2": {"role": "categorical"}})
+    output = made(tmp_path, {"t.parquet": _part(**{"1stFlrSF": [1.0] * 6, "2": ["a"] * 6})}, columns)
+    assert "column_2" in spec(output)["feature_spec"]
+    assert all(name.isidentifier() for name in spec(output)["feature_spec"])
