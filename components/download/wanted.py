@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from components.datasets import RawContract
 from components.errors import KfrecError
@@ -40,7 +40,9 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
             raise KfrecError(f"{store.uri}: cannot be listed; name the files with the parameter files")
         return list(contract.unlisted)
     names = [name for name in there if contract.kind_of(name)]
-    _check(contract, names, store.uri, f"it holds {_some(there)}")
+    folders = _folders(store.uri)
+    within = f"; folders in it, such as {folders[0]}, are not read: name one as the source" if folders else ""
+    _check(contract, names, store.uri, f"it holds {_some(there)}{within}")
     return names
 
 
@@ -56,6 +58,12 @@ def _check(contract: RawContract, names: list[str], source: str, seen: str) -> N
                 f"{source}: {name} exists twice (plain, compressed or in two folders); select one with the "
                 "parameter files"
             )
+
+
+def _folders(source: str) -> list[str]:
+    """The folders in a local folder, sorted by name."""
+    path = Path(source)
+    return sorted(entry.name for entry in path.iterdir() if entry.is_dir()) if path.is_dir() else []
 
 
 def _some(names: list[str]) -> str:

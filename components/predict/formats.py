@@ -162,7 +162,9 @@ def _json(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _open_text(path: Path, is_packed: bool, mode: str) -> IO[str]:
-    return gzip.open(path, f"{mode}t", encoding="utf-8") if is_packed else path.open(mode, encoding="utf-8")  # type: ignore[return-value]
+    # A byte order mark at the beginning is no part of the text.
+    encoding = "utf-8-sig" if mode == "r" else "utf-8"
+    return gzip.open(path, f"{mode}t", encoding=encoding) if is_packed else path.open(mode, encoding=encoding)  # type: ignore[return-value]
 
 
 def _row(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -110,6 +110,8 @@ def scan_frames(records: Path) -> np.ndarray:
                 continue
             record, inside = sum(map(len, chunks)) - 1, int(inside)
             if inside < 0:
+                if not done and bytes(data[:2]) == b"\x1f\x8b":
+                    raise KfrecError(f"{records}: is compressed by gzip; decompress it: kfrec reads plain records")
                 raise KfrecError(f"{records}: record {record}: no TFRecord frame at byte {done}; {_REMEDY}")
             if size - done < inside + HEADER + FOOTER or size - done < HEADER:
                 raise KfrecError(

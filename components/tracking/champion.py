@@ -86,10 +86,12 @@ def require_task_early(name: str, task: str) -> None:
     """:func:`require_task` before hours of work, if the registry answers; the register step looks again.
 
     Raises:
-        KfrecError: the champion's task is known to be another one.
+        KfrecError: MLflow refuses the name, or the champion's task is known to be another one.
     """
     from mlflow.exceptions import MlflowException
 
+    if "/" in name or ":" in name:
+        raise KfrecError(f"parameter registered_model={name!r}: MLflow's names have no / and no :; correct it")
     client = connect()
     try:
         if held := champion_of(client, name):

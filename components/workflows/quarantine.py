@@ -9,6 +9,9 @@ from typing import TextIO
 
 from components.errors import KfrecError
 
+ARRAY = "a JSON array, not an object a line; convert the file with jq -c '.[]'"
+"""The reason for a line of JSON that holds several objects."""
+
 
 @dataclass(frozen=True)
 class BadLine:

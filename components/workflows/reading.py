@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from components.errors import KfrecError
 from components.progress import progress
-from components.workflows.quarantine import BadLine, Quarantine
+from components.workflows.quarantine import ARRAY, BadLine, Quarantine
 from components.workflows.text_blocks import Block, blocks
 
 if TYPE_CHECKING:
@@ -77,7 +77,12 @@ class RawReader:
 
 def _require_whole(path: Path, block: Block, bad: Sequence[BadLine]) -> None:
     """Rejects a file whose last line is malformed and has no end: the rest of the file is missing too."""
-    if bad and not block.text.endswith(b"\n") and bad[-1].number == block.first_line + block.text.count(b"\n"):
+    if (
+        bad
+        and bad[-1].reason != ARRAY
+        and not block.text.endswith(b"\n")
+        and bad[-1].number == block.first_line + block.text.count(b"\n")
+    ):
         raise KfrecError(
             f"{path}: ends in the middle of line {bad[-1].number}, {bad[-1].text[:100]!r}; get a complete copy of it"
         )

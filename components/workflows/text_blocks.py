@@ -91,6 +91,8 @@ def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
     with pa.OSFile(str(path)) as file, _decompressed(path, file) as stream:
         rest = b""
         while chunk := _read(path, stream.read, block_bytes):
+            if not done and not rest:
+                chunk = chunk.removeprefix(codecs.BOM_UTF8)
             end = chunk.rfind(b"\n") + 1
             if not end:
                 rest += chunk

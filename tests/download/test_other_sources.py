@@ -123,3 +123,9 @@ def test_where_a_file_came_from_is_in_the_manifest(gcs_bucket: Any, tmp_path: Pa
 )
 def test_real_files_are_complete(name: str, rows: dict[str, int], real_data: Path, tmp_path: Path) -> None:
     assert download(real_data / name, tmp_path / "raw") == rows
+
+
+def test_folders_within_a_source_are_named(tmp_path: Path) -> None:
+    (tmp_path / "source" / "dt=2024-01-01").mkdir(parents=True)
+    with pytest.raises(KfrecError, match=r"folders in it, such as dt=2024-01-01, are not read: name one as the source"):
+        run(STEPS["download"].of(source=str(tmp_path / "source")), raw=tmp_path / "raw")

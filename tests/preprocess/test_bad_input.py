@@ -139,7 +139,8 @@ def test_an_unreachable_scheduler_is_named(
 
 BAD_LINES = {
     "not JSON": '{"reviewerID": "ann", "asin": ',
-    "not a JSON object": "[1]",
+    "not a JSON object": "1",
+    ARRAY: "[1]",
     "no asin": '{"reviewerID": "ann", "unixReviewTime": 1}',
     "no reviewerID": '{"reviewerID": "", "asin": "i1", "unixReviewTime": 1}',
     "asin is not text": '{"reviewerID": "ann", "asin": 1, "unixReviewTime": 1}',

@@ -42,3 +42,14 @@ def test_asins_that_only_look_alike_are_kept_as_they_are() -> None:
     names = ["a", "a ", "\u00e9", "e\u0301", "\ufffd", "\ufdd0"]
     items, bad = parse(*(repr({"asin": name, "categories": [[name]]}).encode() for name in names))
     assert (items, bad) == ([(name, name) for name in names], [])
+
+
+def test_what_is_wrong_in_ignored_fields_is_harmless() -> None:
+    lines = [
+        b'{"asin": "a", "categories": [["x"]], "price": %s}' % value for value in (b"NaN", b"Infinity", b'"\\ud800"')
+    ]
+    assert parse(*lines) == ([("a", "x")] * 3, [])
+
+
+def test_an_array_is_named() -> None:
+    assert "a JSON array, not an object a line" in parse(b'[{"asin": "a"}]')[1][0]

@@ -8,6 +8,8 @@ import pytest
 
 from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.amazon_reviews.user_runs import user_keys
+from components.errors import KfrecError
+from components.workflows.reading import RawReader
 from components.workflows.text_blocks import Block, blocks
 from tests.preprocess.raw import review_line
 
@@ -44,12 +46,36 @@ def test_a_time_with_a_decimal_point_is_taken_where_it_is_whole() -> None:
     assert parse('{"reviewerID": "a", "asin": "i", "unixReviewTime": 5.0}') == [("a", "i", 5)]
 
 
+@pytest.mark.parametrize("beside", [b"", b"junk"])
+def test_what_is_wrong_in_ignored_fields_is_harmless(beside: bytes) -> None:
+    rows = [
+        b'{"reviewerID": "a", "asin": "i", "unixReviewTime": 5, "x": %s}' % value for value in (b"NaN", b'"\\ud800"')
+    ]
+    assert parse(*rows, *([beside] if beside else [])) == [("a", "i", 5)] * 2
+
+
+@pytest.mark.parametrize("text", [b'[{"reviewerID": "a", "asin": "i", "unixReviewTime": 5}]', b"[\n{}\n]\n"])
+def test_an_array_is_named(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "reviews.json").write_bytes(text)
+    reader = RawReader(tmp_path / "quarantine", 0.01)
+    with pytest.raises(KfrecError, match=r"reviews\.json: .* the first is line 1 \(a JSON array, .* jq -c"):
+        list(reader.tables([tmp_path / "reviews.json"], parse_reviews, "reviews", "reading"))
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_byte_order_mark_is_no_text(tmp_path: Path, suffix: str) -> None:
+    path, text = tmp_path / f"reviews.json{suffix}", b"\xef\xbb\xbfone\r\ntwo\r\n"
+    path.write_bytes(gzip.compress(text) if suffix else text)
+    assert b"".join(block.text for block in blocks(path)) == b"one\r\ntwo\r\n"
+    assert b"".join(block.text for block in blocks(path, 4)) == b"one\r\ntwo\r\n"
+
+
 NO_NAMES = {
     "reviewerID has bytes that are not UTF-8": b'{"reviewerID": "a\xff", "asin": "i", "unixReviewTime": 5}',
     "asin has bytes that are not UTF-8": b'{"reviewerID": "a", "asin": "\xe9i", "unixReviewTime": 5}',
     "reviewerID has a NUL character": b'{"reviewerID": "a\\u0000b", "asin": "i", "unixReviewTime": 5}',
     "asin has a NUL character": b'{"reviewerID": "a", "asin": "\\u0000", "unixReviewTime": 5}',
-    "not JSON": b'{"reviewerID": "a\\ud800", "asin": "i", "unixReviewTime": 5}',
+    "reviewerID has a surrogate without its pair": b'{"reviewerID": "a\\ud800", "asin": "i", "unixReviewTime": 5}',
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -305,6 +306,13 @@ def test_an_index_that_leaves_the_file_is_refused(tmp_path: Path, middle: tuple[
     with index_path(path).open("wb") as file:
         np.save(file, np.array([0, *middle, path.stat().st_size], np.int64))
     with pytest.raises(KfrecError, match=r"bytes do not match a\.tfrecord\.index"):
+        Records(spec_of(tmp_path, "a.tfrecord"), "train")
+
+
+def test_records_that_gzip_compressed_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", rows_of(random_samples(5)))
+    (tmp_path / "a.tfrecord").write_bytes(gzip.compress((tmp_path / "a.tfrecord").read_bytes()))
+    with pytest.raises(KfrecError, match=r"a\.tfrecord: is compressed by gzip; decompress it"):
         Records(spec_of(tmp_path, "a.tfrecord"), "train")
 
 

@@ -109,3 +109,9 @@ def test_a_submission_is_refused_where_the_server_of_mlflow_is_known(
     # No KFP is asked.
     assert main(["submit", "--model=din", "--endpoint=http://127.0.0.1:9", f"--set=registered_model={NAME}"]) == 2
     assert "is of the task seconds and this model of the task click" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["team/ctr", "ctr:1"])
+def test_a_name_that_mlflow_refuses_is_refused_before_any_work(name: str) -> None:
+    with pytest.raises(KfrecError, match=r"registered_model='.*': MLflow's names have no / and no :"):
+        require_task_early(name, "click")

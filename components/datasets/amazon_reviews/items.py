@@ -9,11 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
-from components.datasets.amazon_reviews.names import check_name, decode
-from components.workflows.quarantine import BadLine
+from components.datasets.amazon_reviews.names import check_name, decode, load_json
+from components.workflows.quarantine import ARRAY, BadLine
 from components.workflows.text_blocks import Block, table_of
 
 ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string()))])
@@ -73,6 +72,8 @@ def parse_item(line: str) -> tuple[str, str | None]:
     plain = _PLAIN_LINE.fullmatch(line)
     if plain and plain[1]:
         return plain[1], _category_of(plain[2]) if plain[2] else None
+    if line.startswith("["):
+        raise ValueError(ARRAY)
     item = _literal(line)
     if not isinstance(item, dict):
         raise ValueError("not an object")
@@ -85,8 +86,8 @@ def parse_item(line: str) -> tuple[str, str | None]:
 def _literal(line: str) -> Any:
     if not line.startswith("{'"):  # JSON has no single quotes.
         try:
-            return orjson.loads(line)
-        except orjson.JSONDecodeError:
+            return load_json(line)
+        except (ValueError, RecursionError):
             pass
     try:
         return ast.literal_eval(line)

@@ -6,7 +6,11 @@ which compares text only up to the first NUL.
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
+
+import orjson
 
 # Replaces a byte that is not UTF-8; a noncharacter, which valid text does not contain.
 _STRAY = "\ufdd0"
@@ -22,6 +26,18 @@ def decode(line: bytes) -> tuple[str, bool]:
         return line.decode(), True
     except UnicodeDecodeError:
         return _ESCAPED.sub(_STRAY, line.decode("utf-8", "surrogateescape")), False
+
+
+def load_json(text: str) -> Any:
+    """A JSON value; also with NaN, as pandas and Python write it, and with surrogates without their pair.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text)
 
 
 def check_name(value: str, what: str, is_utf8: bool) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from components.datasets.amazon_reviews.names import check_name, decode
-from components.workflows.quarantine import BadLine
+from components.datasets.amazon_reviews.names import check_name, decode, load_json
+from components.workflows.quarantine import ARRAY, BadLine
 from components.workflows.text_blocks import Block, table_of
 
 REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixReviewTime", pa.int64())])
@@ -53,9 +52,11 @@ def _has_odd_name(names: pa.ChunkedArray) -> bool:
 
 def _review(line: bytes) -> tuple[str, str, int]:
     text, is_utf8 = decode(line)
+    if text.startswith("["):
+        raise ValueError(ARRAY)
     try:
-        fields = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        fields = load_json(text)
+    except (ValueError, RecursionError):
         raise ValueError("not JSON") from None
     if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
