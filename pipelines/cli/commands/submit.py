@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from components.crash import describe_exception
+from components.errors import KfrecError
 from pipelines.cli.options import (
     PARAMETERS_LISTED,
     add_endpoint,
@@ -80,4 +82,11 @@ def execute(options: argparse.Namespace) -> int:
     run_id = submit(client, host, wanted)
     if not options.wait:
         return 0
-    return follow(client, host, run_id, steps_of(wanted.ir), options.timeout, options.pause)
+    try:
+        return follow(client, host, run_id, steps_of(wanted.ir), options.timeout, options.pause)
+    except KfrecError:
+        raise
+    except Exception as error:  # a status of 1 would say that the run has failed
+        raise KfrecError(
+            f"cannot follow the run, which continues at {host}/#/runs/details/{run_id}: {describe_exception(error)}"
+        ) from error

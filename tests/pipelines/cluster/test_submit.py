@@ -257,6 +257,18 @@ def test_a_server_that_fails_for_long_ends_the_waiting(api: KfpApi, url: str, cl
         follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, patience=0.05, echo=lambda line: None)
 
 
+def test_a_wait_that_fails_does_not_look_like_a_run_that_failed(
+    api: KfpApi, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An answer that no code foresaw, such as a null."""
+    monkeypatch.setattr(progress, "_by_step", lambda nodes, steps: {"train": None})
+    assert main(["submit", "--endpoint", url, "--wait", "--pause", "0.01"]) == 2
+    (run_id,) = api.runs
+    said = capsys.readouterr().err
+    assert f"cannot follow the run, which continues at {url}/#/runs/details/{run_id}: AttributeError" in said
+    assert "Traceback" not in said
+
+
 def test_a_run_that_is_gone_ends_the_waiting_at_once(api: KfpApi, url: str) -> None:
     with pytest.raises(KfrecError, match="answered 404"):
         follow(connect(url), url, "no-such-run", STEPS, timeout=LONGEST, echo=lambda line: None)
