@@ -40,7 +40,6 @@ class KfpApi:
 
     Attributes:
         pipelines, versions, experiments, runs: objects by identifier, as the API shows them.
-        calls: (method, path) of every request.
         answered: (method, path, status, answer) of every request.
         version: that the server reports; "unknown" if its image was built without one.
         pipeline_store: "database", or "kubernetes", where pipelines and their versions are objects of the cluster;
@@ -64,7 +63,6 @@ class KfpApi:
         self.versions: dict[str, Json] = {}
         self.experiments: dict[str, Json] = {}
         self.runs: dict[str, Json] = {}
-        self.calls: list[tuple[str, str]] = []
         self.answered: list[tuple[str, str, int, Json]] = []
         self.version = "2.17.0"
         self.pipeline_store = "database"

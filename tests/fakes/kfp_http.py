@@ -71,7 +71,6 @@ class Handler(QuietHandler):
     def _answer(self, path: str, query: dict[str, str], raw: bytes) -> tuple[int, Json]:
         api = self.api
         api.before_call(self.command, path)
-        api.calls.append((self.command, path))
         try:
             if api.token and self.headers.get("Authorization") != f"Bearer {api.token}":
                 raise Refusal(401, "Unauthenticated: the request carries no valid token")

@@ -21,7 +21,7 @@ class KubernetesObjects:
     """The objects and the rights of accounts.
 
     Attributes:
-        namespaces: that exist.
+        namespaces: that exist, and their labels.
         core: (plural, namespace, name) to objects of the core group.
         crds: name to CustomResourceDefinition.
         nodes: nodes.
@@ -33,7 +33,7 @@ class KubernetesObjects:
     """
 
     def __init__(self) -> None:
-        self.namespaces = {"kubeflow"}
+        self.namespaces: dict[str, dict[str, str]] = {"kubeflow": {}}
         self.core: dict[tuple[str, str, str], Json] = {}
         self.crds: dict[str, Json] = {}
         self.nodes: list[Json] = []
@@ -67,8 +67,9 @@ class KubernetesObjects:
         if words[:2] == ["api", "v1"] and words[2:] == ["nodes"]:
             return self._named("nodes", "", {"kind": "NodeList", "metadata": {}, "items": self.nodes})
         if words[:3] == ["api", "v1", "namespaces"] and len(words) == 4:
-            found = {"kind": "Namespace", "metadata": {"name": words[3]}} if words[3] in self.namespaces else None
-            return self._named("namespaces", words[3], found)
+            labels = self.namespaces.get(words[3])
+            found = {"kind": "Namespace", "metadata": {"name": words[3], "labels": labels}}
+            return self._named("namespaces", words[3], found if labels is not None else None)
         if words[:3] == ["api", "v1", "namespaces"] and len(words) == 6:
             _, _, _, namespace, plural, name = words
             return self._named(plural, name, self.core.get((plural, namespace, name)))

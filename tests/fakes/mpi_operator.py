@@ -37,7 +37,6 @@ class MpiOperator:
         program: runs in a launcher instead of mpirun; gets the number of the try.
 
     Attributes:
-        suspend: while set, jobs are held back; so is a job whose runPolicy says so.
         unschedulable: the scheduler's message if there is no node; empty schedules pods.
         image_trouble: the kubelet's message if a pull fails; empty pulls.
         pod_quota: message of a quota that rejects pods; empty admits them.
@@ -50,7 +49,6 @@ class MpiOperator:
 
     def __init__(self, api: KubernetesApi, stage: Path, program: Callable[[int], Sequence[str]] | None = None) -> None:
         self.api, self._stage, self._program = api, stage, program
-        self.suspend = threading.Event()
         self.unschedulable = self.image_trouble = self.pod_quota = ""
         self.gang = False
         self.enforces_deadlines = True
@@ -116,7 +114,6 @@ class MpiOperator:
         if not self._started(name, uid):
             return False
         job = self.api.jobs[name]
-        policy = job["spec"]["runPolicy"]
         workers = [f"{name}-worker-{n}" for n in range(job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"])]
         over = threading.Event()
         bringing_up = threading.Thread(target=self._bring_up, args=(name, uid, workers, over), daemon=True)
@@ -127,33 +124,28 @@ class MpiOperator:
             if not self._goes_on(name, uid, over):
                 return self._is_suspended(name)
         self._with_launcher.add(uid)
-        limit = policy["activeDeadlineSeconds"] if self.enforces_deadlines else 1e9
+        limit = job["spec"]["runPolicy"]["activeDeadlineSeconds"] if self.enforces_deadlines else 1e9
         deadline = time.monotonic() + limit
-        for number in range(policy["backoffLimit"] + 1):
-            # Kubernetes never gives a launcher the name of one before it, not even of a deleted job.
-            pod = f"{name}-launcher-{uid}-{self.tries}-{number}"
-            status = self._launch(name, uid, pod, deadline)
-            over.set()
-            bringing_up.join()
-            if status is None:  # the job is gone
-                return False
-            if self._is_suspended(name):
-                for gone in (pod, *workers):
-                    self.api.pods.pop(gone, None)
-                self._condition(name, "Running", status="False")
-                return True
-            evicted = [
-                w for w in workers if w in self.api.pods and self.api.pods[w]["status"].get("reason") == "Evicted"
-            ]
-            if evicted:
-                self._condition(name, "Failed", "MPIJobEvicted", f"1/{len(workers)} workers are evicted")
-                return False  # and its pods stay
-            if status == 0:
-                self._condition(name, "Succeeded")
-                break
-            if time.monotonic() >= deadline:
-                self._condition(name, "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
-                break
+        # Kubernetes never gives a launcher the name of one before it, not even of a deleted job.
+        pod = f"{name}-launcher-{uid}-{self.tries}"
+        status = self._launch(name, uid, pod, deadline)
+        over.set()
+        bringing_up.join()
+        if status is None:  # the job is gone
+            return False
+        if self._is_suspended(name):
+            for gone in (pod, *workers):
+                self.api.pods.pop(gone, None)
+            self._condition(name, "Running", status="False")
+            return True
+        lost = [self.api.pods.get(worker, {}).get("status", {}).get("reason") for worker in workers]
+        if "Evicted" in lost:
+            self._condition(name, "Failed", "MPIJobEvicted", f"1/{len(workers)} workers are evicted")
+            return False  # and its pods stay
+        if status == 0:
+            self._condition(name, "Succeeded")
+        elif time.monotonic() >= deadline:
+            self._condition(name, "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
         else:
             self._condition(name, "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
         for pod in workers:  # cleanPodPolicy Running
@@ -178,8 +170,7 @@ class MpiOperator:
         return self._alive(name, uid)
 
     def _is_suspended(self, name: str) -> bool:
-        policy = self.api.jobs[name]["spec"]["runPolicy"] if name in self.api.jobs else {}
-        return self.suspend.is_set() or bool(policy.get("suspend"))
+        return bool(self.api.jobs.get(name, {}).get("spec", {}).get("runPolicy", {}).get("suspend"))
 
     def _goes_on(self, name: str, uid: str, over: threading.Event) -> bool:
         """Whether workers of the job are still wanted."""

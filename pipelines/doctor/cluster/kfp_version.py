@@ -11,8 +11,8 @@ from components.errors import KfrecError
 from pipelines.cluster.connection import version_in
 from pipelines.doctor.cluster.examined import CONFIG_MAP, KFP_NAMESPACE, PLURALS, Examined
 
-# The config map of KFP's manifests, and its key.
-_CONFIG_MAP, _KEY = "pipeline-install-config", "appVersion"
+# The config map of KFP's manifests, and its key with the version.
+INSTALL_CONFIG, _VERSION = "pipeline-install-config", "appVersion"
 # The field of the health response that tells where pipelines are stored, and the first version that has it.
 _FIELD, _SINCE = "pipeline_store", (2, 14)
 
@@ -28,7 +28,7 @@ def kfp_version(examined: Examined, health: Mapping[str, Any]) -> tuple[str, Ver
         examined: the installation.
         health: the API server's health response.
     """
-    for tag in (str(health.get("tag_name", "")), *_installed(examined)):
+    for tag in (str(health.get("tag_name", "")), *installed(examined, _VERSION)):
         if found := version_in({"tag_name": tag}):
             return tag, found
     if health.get(_FIELD):
@@ -36,14 +36,14 @@ def kfp_version(examined: Examined, health: Mapping[str, Any]) -> tuple[str, Ver
     return "unknown version", None
 
 
-def _installed(examined: Examined) -> Iterator[str]:
-    """What the config maps of the namespaces say that KFP may be in."""
+def installed(examined: Examined, key: str) -> Iterator[str]:
+    """The values of a setting of KFP's installation, in the namespaces that KFP may be in."""
     if examined.kubernetes is None:
         return
     host = urlsplit(examined.endpoint).hostname or ""
     for namespace in dict.fromkeys([*host.split(".")[1:2], examined.api.namespace, KFP_NAMESPACE]):
         try:
-            found = examined.api.object(PLURALS[CONFIG_MAP], _CONFIG_MAP, namespace)
+            found = examined.api.object(PLURALS[CONFIG_MAP], INSTALL_CONFIG, namespace)
         except (Refused, KfrecError):
             continue
-        yield str(((found or {}).get("data") or {}).get(_KEY, ""))
+        yield str(((found or {}).get("data") or {}).get(key, ""))

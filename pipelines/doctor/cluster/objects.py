@@ -14,7 +14,7 @@ from components.images import REGISTRY
 from components.train.mpijob.job import KIND
 from pipelines.cluster.connection import ask
 from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, PLURALS, SECRET, TIMEOUT, Examined, Held
-from pipelines.doctor.cluster.kfp_version import kfp_version
+from pipelines.doctor.cluster.kfp_version import INSTALL_CONFIG, installed, kfp_version
 from pipelines.doctor.examination import Finding, missing, note, ok
 
 _APPLY = "kubectl apply -k the overlay"
@@ -41,6 +41,8 @@ _OBJECT_STORE = "kfrec-object-store"
 _OF_KFP = (Right("", "configmaps", ("get",)), Right("", "secrets", ("get",)))
 _RESULTS = Right("argoproj.io", "workflowtaskresults", ("create", "patch"))
 _RESULTS_SINCE = (2, 14)
+# The level of pod security that a namespace enforces, and KFP's setting that lets its pods pass the highest one.
+_ENFORCED, _NON_ROOT = "pod-security.kubernetes.io/enforce", "defaultSecurityContextRunAsNonRoot"
 _OWN_ROLE = "apply the role of manifests/base/rights.yaml and bind it"
 _ROLE_OF_KFP = "bind KFP's own role: pipeline-runner, or kubeflow-edit in multi-user KFP"
 
@@ -52,11 +54,17 @@ def kubernetes(examined: Examined) -> Iterator[Finding]:
         return
     namespace = examined.kubernetes.namespace
     try:
-        there = examined.kubernetes.get(f"/api/v1/namespaces/{namespace}") is not None
+        found = examined.kubernetes.get(f"/api/v1/namespaces/{namespace}")
     except Refused:
-        there = True  # not every account may read it; the following checks look at its content
-    if there:
+        found = {}  # not every account may read it; the following checks look at its content
+    if found is not None:
         yield ok(f"{examined.version} at {examined.kubernetes.host}, namespace {namespace}")
+        labels = found.get("metadata", {}).get("labels") or {}
+        if labels.get(_ENFORCED) == "restricted" and "true" not in installed(examined, _NON_ROOT):
+            yield missing(
+                f"namespace {namespace} enforces restricted pod security, and KFP's pods of steps lack runAsNonRoot",
+                f"set {_NON_ROOT} in KFP's config map {INSTALL_CONFIG} (KFP 2.17 and newer), or enforce baseline",
+            )
     else:
         yield missing(f"no namespace {namespace} at {examined.kubernetes.host}", "give --namespace NAME")
 

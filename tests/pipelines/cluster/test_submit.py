@@ -154,7 +154,7 @@ def test_images_without_a_registry_are_refused_unless_the_settings_name_them(
     monkeypatch.setenv("KFREC_REGISTRY", "")
     words = ["submit", "--endpoint", url, "--pipeline", "prediction", "--set", "rows=gs://b/d"]
     words += ["--set", "model_version=m/1"]
-    assert main(words) == 2 and not api.calls
+    assert main(words) == 2 and not api.answered
     assert "the images of predict have no registry; set KFREC_REGISTRY, give --reg" in capsys.readouterr().err
     (tmp_path / "own.yaml").write_text("steps: {predict: {image: registry.own.org/predict:1}}")
     assert main([*words, "--settings", str(tmp_path / "own.yaml")]) == 0

@@ -90,6 +90,7 @@ def _ready(service: str) -> Change:
     return _all(_put("services", service), lambda here: here.objects.ready.update({service: 1}))
 
 
+_RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 _ADMIN = {"MLFLOW_TRACKING_USERNAME": "admin"}
 _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
     # subject and state of the line: what is changed, and part of the line
@@ -250,6 +251,10 @@ _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
     },
     ("kubernetes", "missing"): {
         "no namespace": (lambda here: here.objects.namespaces.clear(), "no namespace kubeflow at"),
+        "a namespace that refuses the pods of kfp": (
+            lambda here: here.objects.namespaces.update(kubeflow=_RESTRICTED),
+            "enforces restricted pod security, and KFP's pods of steps lack runAsNonRoot; set defaultSecurity",
+        ),
     },
 }
 
@@ -309,6 +314,16 @@ def test_a_kfp_whose_image_has_no_tag_is_known_by_its_config_map(
     assert here.doctor().of("pipelines")[0][1].startswith("2.17.0 at http")
 
 
+def test_a_restricted_namespace_takes_the_pods_of_a_kfp_that_is_set_so(
+    here: Installation, checks_of: Callable[[str], None]
+) -> None:
+    checks_of("kubernetes")
+    here.objects.namespaces["kubeflow"] = _RESTRICTED
+    setting = {"defaultSecurityContextRunAsNonRoot": "true"}
+    here.objects.put("configmaps", "pipeline-install-config", data=setting)
+    assert here.doctor().not_ok() == []
+
+
 def test_a_kfp_before_2_14_needs_no_right_to_results(here: Installation, checks_of: Callable[[str], None]) -> None:
     checks_of("rights")
     here.kfp.version = "2.5.0"
@@ -321,7 +336,7 @@ def test_kfp_with_several_users_is_asked_for_one_of_them(here: Installation, che
     here.kfp.multi_user = True
     told = here.doctor(ACCOUNT)
     assert told.of("pipelines")[0][0] == "ok"
-    assert any(path.endswith("experiments") for _, path in here.kfp.calls)
+    assert any(path.endswith("experiments") for _, path, _, _ in here.kfp.answered)
 
 
 def test_rights_that_one_may_not_ask_for(here: Installation, checks_of: Callable[[str], None]) -> None:

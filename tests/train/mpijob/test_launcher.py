@@ -257,19 +257,6 @@ def test_an_evicted_worker_is_the_reason(place: Make) -> None:
     assert here.api.live_jobs() == []
 
 
-def test_a_suspended_job_is_told_and_goes_on_when_it_is_resumed(
-    place: Make, pass_time: Callable[[Place, float], None]
-) -> None:
-    here = place(python("print('[1,0]<stdout>:trained')"))
-    here.operator.suspend.set()
-    joined = in_background(lambda: here.run(deadline=1000))
-    wait_for(lambda: any("is suspended" in line for line in here.told))
-    pass_time(here, 2000)  # longer than the deadline, which does not count while the job waits
-    here.operator.suspend.clear()
-    assert joined() is None
-    assert (here.folder / "worker.log").read_text() == "[0] trained\n"
-
-
 def test_a_job_that_fails_once_is_created_again_and_both_are_heard(place: Make) -> None:
     here = place(python("print(f'[1,0]<stdout>:try {tries}'); time.sleep(0.3); sys.exit(1 - tries)"))
     assert here.run(restarts=1) == "[0] try 0\n[0] try 1\n"
