@@ -199,6 +199,11 @@ class MpiJobLauncher:
             self._echo(text)
 
     def _explained(self, refused: Refused) -> str:
+        if self._settings.namespace and refused.status in (403, 404):
+            return (
+                f"job settings: namespace: no MPIJob can be created in {self._settings.namespace} ({refused.message}); "
+                "correct it, or apply the accounts and the role of manifests/base there"
+            )
         if refused.status == 403:
             return (
                 f"the service account may not do this in namespace {self._cluster.namespace} ({refused.message}); "

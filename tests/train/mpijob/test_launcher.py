@@ -21,6 +21,7 @@ from components.errors import KfrecError
 from components.lifetime import VARIABLE, start_time
 from components.train.mpijob import watcher
 from components.train.mpijob.job import KIND
+from components.train.mpijob.settings import JobSettings
 from components.train.worker import BAD_INPUT
 from tests.fakes.end_of_a_run import kill_soon
 from tests.fakes.kubernetes_api import now
@@ -159,6 +160,7 @@ from pathlib import Path
 from components.cluster.owner import Owner
 from components.steps.catalog import LaunchParameters
 from components.train.mpijob.job import KIND
+from components.train.mpijob.settings import JobSettings
 from components.cluster.api import connect
 from components.train.mpijob.launcher import MpiJobLauncher
 from components.train.mpijob.settings import JobSettings
@@ -503,6 +505,22 @@ def test_a_job_without_a_node_is_told_and_its_deadline_does_not_count(
     here.operator.unschedulable = ""
     assert joined() is None
     assert (here.folder / "worker.log").read_text() == "[0] trained\n"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "told"),
+    [
+        ("", "the service account may not do this in namespace kubeflow"),
+        ("kubeflow", "job settings: namespace: no MPI"),
+    ],
+)
+def test_a_refused_job_is_told_with_the_field_that_names_its_namespace(place: Make, namespace: str, told: str) -> None:
+    here = place(slowly(UNTIL_ENDED))
+    here.settings = JobSettings(namespace=namespace)
+    here.api.forbidden = {"POST"}
+    with pytest.raises(KfrecError, match=told):
+        here.run()
+    assert here.operator.tries == 0
 
 
 def test_a_foreign_job_of_the_same_name_stays(place: Make) -> None:
