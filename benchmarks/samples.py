@@ -60,7 +60,7 @@ def write_samples(folder: Path, train: int, test: int, seed: int = 1) -> Path:
             with sample_writer(folder / split / f"part.{part}.parquet") as writer:
                 writer.write_table(pa.table(arrays, schema=SAMPLE))
     cardinalities = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
-    (folder / FILENAME).write_text(positional_spec(cardinalities, 1, SAMPLE.names, folder, {}).to_yaml())
+    (folder / FILENAME).write_text(positional_spec(list(cardinalities.items()), 1, SAMPLE.names, folder, {}).to_yaml())
     adopt(folder)
     return folder
 

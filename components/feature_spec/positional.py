@@ -35,7 +35,7 @@ _SUFFIXES = {
 
 
 def positional_spec(
-    cardinalities: Mapping[str, int],
+    cardinalities: Sequence[tuple[str, int]],
     number_of_user_features: int,
     columns: Sequence[str],
     folder: Path,
@@ -44,7 +44,7 @@ def positional_spec(
     """The specification of samples in parquet.
 
     Args:
-        cardinalities: of the user features, then of the item features.
+        cardinalities: by name, of the user features, then of the item features.
         number_of_user_features: of the first.
         columns: names in the files, in the order of the layout.
         folder: of the samples; each vocabulary/<name>.parquet in it is that of the user or item feature ``name``.
@@ -53,8 +53,7 @@ def positional_spec(
     Raises:
         KfrecError: another number of columns, or two features of one name.
     """
-    named = list(cardinalities.items())
-    users, items = named[:number_of_user_features], named[number_of_user_features:]
+    users, items = cardinalities[:number_of_user_features], cardinalities[number_of_user_features:]
     channels = {
         Channel.LABEL: ["label"],
         Channel.USER: [name for name, _ in users],
@@ -112,8 +111,6 @@ def read_positional(folder: Path, number_of_user_features: int) -> FeatureSpec:
                 f"{path}: feature {name} has cardinality {value!r}; give its largest id, a whole number below "
                 f"{LARGEST_ID}, since ids are int32"
             )
-        if sum(other == name for other, _ in cardinalities) > 1:
-            raise KfrecError(f"{path}: two features are called {name}; rename one")
     if len(cardinalities) <= number_of_user_features:
         raise KfrecError(
             f"{path}: {len(cardinalities)} cardinalities leave no item features after "
@@ -121,7 +118,7 @@ def read_positional(folder: Path, number_of_user_features: int) -> FeatureSpec:
         )
     encoding = body.get("encoding")
     metadata = {"encoding": encoding} if isinstance(encoding, dict) else {}
-    return positional_spec(dict(cardinalities), number_of_user_features, _columns(folder), folder, metadata)
+    return positional_spec(cardinalities, number_of_user_features, _columns(folder), folder, metadata)
 
 
 def _columns(folder: Path) -> list[str]:

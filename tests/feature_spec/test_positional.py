@@ -61,7 +61,7 @@ def test_the_command_describes_the_columns_and_accepts_the_folder(tmp_path: Path
         ("[]", 'expected {"cardinalities": [{"name"'),
         ({"cardinalities": {"uid": 3}}, 'expected {"cardinalities": [{"name"'),
         ({"cardinalities": CARDINALITIES[:1]}, "leave no item features after number_of_user_features=1"),
-        ({"cardinalities": CARDINALITIES[:1] * 2}, "two features are called age"),
+        ({"cardinalities": [CARDINALITIES[1]] * 3}, "two features would be called movie_trgt"),
         ({"cardinalities": [{"name": "label", "value": 5}, *CARDINALITIES[1:]]}, "two features would be called label"),
         *(({"cardinalities": [{"name": "age", "value": wrong}, *CARDINALITIES[1:]]}, f"age has cardinality {wrong!r}")
           for wrong in (0, 7.5, "60", True, 10**12)),

@@ -86,7 +86,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         best = None if job.generation is None else best_auc(job.generation, parameters)
         if best is not None:
             noted["best"] = {"auc": best}
-        spec = positional_spec(encoded.cardinalities, 1, SAMPLE.names, job.folder, {"encoding": noted})
+        spec = positional_spec(list(encoded.cardinalities.items()), 1, SAMPLE.names, job.folder, {"encoding": noted})
         (job.folder / FILENAME).write_text(spec.to_yaml())
         return {
             **samples,
