@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from components.contract import PROBABILITY
+from components.contract import PROBABILITY, Metric
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, auc_interval, roc_auc
 from components.report import Section
 from components.tasks.binary import require_both_classes, served
 from components.tasks.binary.controls import below_baseline
-from components.tasks.click.parameters import ClickDecision, ClickEvaluation
+from components.tasks.click.parameters import AUC, ClickDecision, ClickEvaluation
 from components.tasks.definition import (
     CatalogueMeasure,
     Kept,
     Measured,
-    Metric,
-    Scores,
     Streaming,
     TaskDefinition,
 )
+from components.tasks.scores import Scores
 
-AUC = Metric("auc", "AUC")
 USER, HISTORY, POPULARITY, CATEGORY = "user", "history_length", "popularity", "category"
 
 

@@ -6,9 +6,9 @@ from components.contract import PROBABILITY
 from components.metrics import grouped_auc
 from components.tasks.binary.controls import measure_controls
 from components.tasks.binary.measure import finite, measure_binary
-from components.tasks.click import AUC
 from components.tasks.click.controls import auc_intervals
 from components.tasks.click.groups import group_series, measure_groups
+from components.tasks.click.parameters import AUC
 from components.tasks.definition import Measured
 from components.tasks.scores import Scores
 

@@ -1,11 +1,14 @@
-"""Parameters of the task click."""
+"""Parameters of the task click, and its metric."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from components.contract import Metric
 from components.parameters import param
 from components.tasks.binary import BASELINE_SAMPLES, CALIBRATION_BINS, CONTROL_SAMPLES, REQUIRE_BASELINE
+
+AUC = Metric("auc", "AUC")
 
 
 @dataclass(frozen=True)

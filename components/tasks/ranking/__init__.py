@@ -15,11 +15,8 @@ from components.report import Section
 from components.tasks.binary import require_both_classes, served
 from components.tasks.binary.controls import below_baseline
 from components.tasks.definition import Kept, Measured, Streaming, TaskDefinition
-from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
+from components.tasks.ranking.parameters import GROUP, MAP, RankingDecision, RankingEvaluation, RankingTraining
 from components.tasks.scores import Scores
-
-GROUP = "group"
-MAP = Metric("map", "MAP@k", of_groups=True)
 
 
 def _streaming(training: bool, parameters: RankingTraining) -> Streaming:

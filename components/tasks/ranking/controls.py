@@ -12,8 +12,7 @@ from components.metrics import Interval, RankedGroups, mean_interval
 from components.tasks.binary.columns import column_baselines
 from components.tasks.binary.controls import Intervals
 from components.tasks.controls import Controls
-from components.tasks.ranking import GROUP
-from components.tasks.ranking.parameters import RankingEvaluation
+from components.tasks.ranking.parameters import GROUP, RankingEvaluation
 from components.tasks.scores import Scores
 
 

@@ -12,8 +12,8 @@ from components.metrics import CONFIDENCE, RankedGroups, mean_interval
 from components.tasks.binary.controls import measure_controls
 from components.tasks.binary.measure import finite, measure_binary
 from components.tasks.definition import Measured
-from components.tasks.ranking import MAP
 from components.tasks.ranking.controls import map_intervals
+from components.tasks.ranking.parameters import MAP
 from components.tasks.scores import Scores
 
 # Upper ends of the buckets of group sizes; the last is open.

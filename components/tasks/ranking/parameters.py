@@ -1,12 +1,15 @@
-"""Parameters of the task ranking."""
+"""Parameters of the task ranking, its metric and the column that it reads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from components.contract import Metric
 from components.parameters import param
 from components.tasks.binary import BASELINE_SAMPLES, CALIBRATION_BINS, CONTROL_SAMPLES, REQUIRE_BASELINE
 
+GROUP = "group"
+MAP = Metric("map", "MAP@k", of_groups=True)
 MAP_K = param(12, "Positions of a group's ranking that MAP@k counts", unit="positions", at_least=1, at_most=100_000)
 
 

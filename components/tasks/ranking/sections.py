@@ -17,7 +17,7 @@ from components.tasks.binary.figures import (
 )
 from components.tasks.binary.rests import COLUMN_CONTROLS, rests_section
 from components.tasks.definition import Measured
-from components.tasks.ranking import MAP
+from components.tasks.ranking.parameters import MAP
 
 
 def story(measured: Measured) -> Story:
