@@ -73,7 +73,6 @@ manifests: $(READY) ## write every pipeline, for KFP and for kubectl, to manifes
 reference: $(READY) ## write the reference pages of docs/ from the code
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md
 	@.venv/bin/python -m pipelines.reference.commands > docs/commands.md
-	@.venv/bin/python -m pipelines.reference.python > docs/python.md
 
 docs: $(READY) ## build the pages of docs/ as a site in build/docs
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet

@@ -50,6 +50,6 @@ def score(model: str, records: Path, folder: Path) -> Scores:
 
 
 def trained(model: str, parameters: Mapping[str, Any], records: Path, folder: Path, seed: int) -> Scores:
-    """Trains a model and scores the test samples; the arguments are those of :func:`train`."""
+    """Trains a model and scores the test samples; the arguments are those of ``train``."""
     train(model, parameters, records, folder, seed)
     return score(model, records, folder)

@@ -1,8 +1,8 @@
 """The one exception whose message a user reads.
 
-A :class:`KfrecError` reports invalid input or a broken environment in one line: the file or parameter, the value, and
+A ``KfrecError`` reports invalid input or a broken environment in one line: the file or parameter, the value, and
 the remedy. Any other exception that leaves a step is a defect of kfrec or of an extension: the step writes its
-traceback, and then one line with its type, message and place (:mod:`components.crash`).
+traceback, and then one line with its type, message and place (``components.crash``).
 """
 
 from __future__ import annotations

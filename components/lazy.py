@@ -13,7 +13,7 @@ class Lazy:
 
     Definitions are imported whenever kfrec starts; TensorFlow and pandas, which take seconds, are not.
 
-    Example:
+    Examples:
         >>> Lazy("math:hypot")(3.0, 4.0)
         5.0
     """

@@ -43,9 +43,9 @@ _handling = threading.Lock()
 
 @contextmanager
 def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
-    """Turns SIGTERM and Ctrl-C into :class:`Stopped`; a second signal does not disturb the cleanup.
+    """Turns SIGTERM and Ctrl-C into ``Stopped``; a second signal does not disturb the cleanup.
 
-    After a signal, :class:`Stopped` is the one exception that leaves the block. A signal may arrive in the middle of a
+    After a signal, ``Stopped`` is the one exception that leaves the block. A signal may arrive in the middle of a
     library's native code, such as an import of pydantic's, which then raises its own error instead; or in a finalizer
     or a weak reference's callback, where Python drops every exception: the signal is then sent again.
 
@@ -107,7 +107,7 @@ def as_parent() -> dict[str, str]:
 
 
 def end_with_parent(number: int = signal.SIGTERM) -> None:
-    """Ends this process when the process that :data:`VARIABLE` names ends for any reason.
+    """Ends this process when the process that ``VARIABLE`` names ends for any reason.
 
     A thread waits for it. Without the variable, as in a process started by hand, nothing happens.
 

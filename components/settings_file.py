@@ -129,7 +129,7 @@ def load_settings_file(path: Path, kind: type[S]) -> S:
     """The dataclass ``kind`` with the settings of the file and its additions; a missing file sets nothing.
 
     Raises:
-        KfrecError: see :func:`merge`.
+        KfrecError: see ``merge``.
     """
     files = [path.with_name(name) for name in with_additions(path, (file.name for file in path.parent.glob("*")))]
     return merge({str(file): read_yaml(file) for file in files}, kind)
@@ -152,10 +152,10 @@ def merge(bodies: Mapping[str, Mapping[str, Any]], kind: type[S]) -> S:
 
     Args:
         bodies: file, for messages, to the mapping in it; the first is the base that the others add to.
-        kind: see :func:`checked`.
+        kind: see ``checked``.
 
     Raises:
-        KfrecError: see :func:`checked`; or ``kind`` raises ValueError because the settings are inconsistent.
+        KfrecError: see ``checked``; or ``kind`` raises ValueError because the settings are inconsistent.
     """
     values: dict[str, Any] = {}
     for source, body in bodies.items():

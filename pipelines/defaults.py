@@ -93,7 +93,7 @@ def layers(pipeline: Pipeline) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def local_layers(pipeline: Pipeline) -> list[tuple[str, Mapping[str, Any]]]:
-    """As :func:`layers`, for ``kfrec run``.
+    """As ``layers``, for ``kfrec run``.
 
     Its own come after those of the steps. Published sizes and rates suit batches of many GPUs; these suit up to some
     million samples on one machine. The local defaults of the data set and the model hold for any data; the model's
@@ -111,7 +111,7 @@ def local_layers(pipeline: Pipeline) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def local_defaults(pipeline: Pipeline) -> dict[str, Any]:
-    """Defaults of local runs by pipeline parameter; see :func:`local_layers`."""
+    """Defaults of local runs by pipeline parameter; see ``local_layers``."""
     return _merged(local_layers(pipeline))
 
 
@@ -121,7 +121,7 @@ def whose_defaults(pipeline: Pipeline) -> dict[str, str]:
 
 
 def pipeline_defaults(pipeline: Pipeline) -> dict[str, Any]:
-    """Defaults by pipeline parameter, wherever the pipeline runs; see :func:`layers`."""
+    """Defaults by pipeline parameter, wherever the pipeline runs; see ``layers``."""
     return _merged(layers(pipeline))
 
 

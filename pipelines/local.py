@@ -77,7 +77,7 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
         values: pipeline parameters by name, in place of those of the run; steps that finished with others run again.
 
     Returns:
-        See :func:`run`.
+        See ``run``.
 
     Raises:
         KfrecError: the run has finished or is still running, a bad parameter, or a step failed.

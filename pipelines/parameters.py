@@ -49,7 +49,7 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
     Args:
         values: to validate.
         pipeline: the pipeline.
-        defaults: of the other parameters; see :func:`pipeline_parameters`.
+        defaults: of the other parameters; see ``pipeline_parameters``.
 
     Raises:
         KfrecError: an unknown name, a value of the wrong type or out of range, or values that exclude each other.

@@ -1,6 +1,6 @@
 """The retraining pipeline: finds the newest data and, if there is enough, runs the training pipeline on it.
 
-kfp.local supports no conditions, so :mod:`pipelines.local` runs the two halves in sequence.
+kfp.local supports no conditions, so ``pipelines.local`` runs the two halves in sequence.
 """
 
 from __future__ import annotations

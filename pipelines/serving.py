@@ -82,5 +82,5 @@ def _user() -> dict[str, Any]:
 
 
 def rendered(model: str, version: str, name: str = "kfrec", registry: str = "") -> str:
-    """:func:`inference_service` as YAML."""
+    """``inference_service`` as YAML."""
     return yaml.safe_dump(inference_service(model, version, name, registry), sort_keys=False, width=120)

@@ -78,7 +78,7 @@ def warnings_of(finished: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str
 
 
 def digests_of(finished: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Output name to the digest of its reproducible files, see :class:`Step`."""
+    """Output name to the digest of its reproducible files, see ``Step``."""
     return {
         name: repeatable(open_artifact(path), STEPS[step].varying).digest
         for step, event in finished.items()

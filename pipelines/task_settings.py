@@ -26,7 +26,7 @@ _SCRATCH = {"volume_name": "scratch", "mount_path": "/tmp"}
 
 
 class Toleration(TypedDict, total=False):
-    """Arguments of :func:`kfp.kubernetes.add_toleration`."""
+    """Arguments of ``kfp.kubernetes.add_toleration``."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     key: str

@@ -19,7 +19,7 @@ class Kernel:
     """One launch, or several launches of one operation or fusion.
 
     Attributes:
-        part: of the step, see :mod:`benchmarks.gpu_model.parts`.
+        part: of the step, see ``benchmarks.gpu_model.parts``.
         operations: that it computes, in order.
         reads, writes: buffer to bytes; a buffer is named after the tensor that first filled it.
         cost: total.

@@ -1,6 +1,6 @@
 """SIM as a Keras model, layer by layer as the papers draw it, and a plain training step with dense Adam.
 
-With the same weights (:func:`copy_weights`) it computes the same function as components.models.sim, without that
+With the same weights (``copy_weights``) it computes the same function as components.models.sim, without that
 module's algebraic simplifications, so losses can be compared step by step.
 """
 

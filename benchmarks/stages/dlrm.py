@@ -20,7 +20,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 
 def flops_per_sample(parameters: Any) -> float:
-    """See :func:`benchmarks.training.flops`; the interaction multiplies each pair of vectors once."""
+    """See ``benchmarks.training.flops``; the interaction multiplies each pair of vectors once."""
     vectors, width = 1 + len(CATEGORICAL), parameters.embedding_dim
     pairs = vectors * (vectors - 1) // 2
     bottom, top = (len(NUMERICAL), *parameters.bottom_mlp_dims), (width + pairs, *parameters.top_mlp_dims)

@@ -22,7 +22,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 
 def flops_per_sample(parameters: Any, spec: FeatureSpec) -> float:
-    """See :func:`benchmarks.training.flops`."""
+    """See ``benchmarks.training.flops``."""
     channels = read_tabular(spec)
     widths = [width_of(feature, parameters.embedding_dim) for feature in (*channels.categorical, *channels.multihot)]
     numbers = len(channels.numerical)

@@ -185,7 +185,7 @@ def artifact_at(folder: Path) -> Artifact | None:
 
 
 def listed_paths(folder: Path, pattern: str) -> list[Path]:
-    """The files of a folder that match, see :meth:`Artifact.paths`; it may lack a manifest."""
+    """The files of a folder that match, see ``Artifact.paths``; it may lack a manifest."""
     artifact = artifact_at(folder)
     return artifact.paths(pattern) if artifact else sorted(path for path in folder.glob(pattern) if path.is_file())
 
@@ -223,7 +223,7 @@ def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifac
         steps: accepted steps; empty takes any.
 
     Returns:
-        The artifact; a reference has few files or none, see :mod:`components.artifacts.reference`.
+        The artifact; a reference has few files or none, see ``components.artifacts.reference``.
 
     Raises:
         KfrecError: no such folder, no valid manifest, another step's output, or a file is missing or of another size.

@@ -62,7 +62,7 @@ def publishing(
         reads: further folders that the step reads, in addition to the inputs.
 
     Raises:
-        KfrecError: the folder is not the step's to replace (see :func:`output_folder`), another process is writing
+        KfrecError: the folder is not the step's to replace (see ``output_folder``), another process is writing
             it, or it cannot be written (disk full, read-only, no permission).
     """
     inputs = inputs or {}

@@ -41,7 +41,7 @@ def open_input(folder: Path | str, *, steps: Collection[str], reads: Collection[
         reads: names of files, and of folders to read completely; None reads everything.
 
     Raises:
-        KfrecError: see :func:`components.artifacts.folder.open_artifact`; or the data are not where the reference says.
+        KfrecError: see ``components.artifacts.folder.open_artifact``; or the data are not where the reference says.
     """
     artifact = open_artifact(folder, steps=steps)
     if not artifact.data_uri:

@@ -115,7 +115,7 @@ def local_copy(location: str, scratch: Path, *names: str) -> Path:
 
 
 def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> None:
-    """Refuses a prefix in object storage that the step ``step`` may not write; the rule of :func:`output_folder`.
+    """Refuses a prefix in object storage that the step ``step`` may not write; the rule of ``output_folder``.
 
     Args:
         uri: of the output.

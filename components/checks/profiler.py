@@ -34,7 +34,7 @@ class Profiler:
         self._profile: Profile | None = None
 
     def table(self, name: str, columns: Sequence[Profiled], key: Sequence[str] = ()) -> TableProfiler:
-        """The profiler of rows of one kind; see :class:`TableProfiler`."""
+        """The profiler of rows of one kind; see ``TableProfiler``."""
         return self._tables.setdefault(name, TableProfiler(columns, key, self._seed))
 
     def judge(self) -> None:

@@ -1,6 +1,6 @@
 """The steps' subset of the Kubernetes API, through the official client; retries while the server is down.
 
-:mod:`components.cluster.rights` lists the required rights.
+``components.cluster.rights`` lists the required rights.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:
     Args:
         kind: of the objects.
         namespace: empty is the pod's own, or that of the kubeconfig's context.
-        options: see :class:`Cluster`.
+        options: see ``Cluster``.
 
     Raises:
         KfrecError: no cluster is configured.

@@ -75,7 +75,7 @@ class RawRows(Protocol):
 class Answering(Protocol):
     """Raw rows that a model's outputs answer: one row may be several samples, whose outputs become one answer.
 
-    :meth:`RawRows.encode` then returns the samples of all rows, one row after the other.
+    ``RawRows.encode`` then returns the samples of all rows, one row after the other.
 
     Attributes:
         answers: columns of an answer, in place of the model's outputs, to NumPy's name of their type, such as "str".
@@ -89,7 +89,7 @@ class Answering(Protocol):
         """Answers the rows.
 
         Args:
-            rows: as given to :meth:`RawRows.encode`.
+            rows: as given to ``RawRows.encode``.
             encoded: what it returned; it may hold what is needed to get from samples back to rows.
             outputs: of the model, by name, ``[samples, ...]`` each.
 
@@ -110,7 +110,7 @@ class SampledNegatives(Protocol):
     """Raw rows of a data set whose negative samples are drawn from a distribution q over the candidates.
 
     A model that tells chosen items from drawn ones learns the log-odds ``ln p(i | user) - ln q(i)``: how much likelier
-    the user chooses an item than a draw does. What is likely itself needs q; see :mod:`components.scoring.catalogue`.
+    the user chooses an item than a draw does. What is likely itself needs q; see ``components.scoring.catalogue``.
     """
 
     def sampling_counts(self, candidates: pa.Array) -> np.ndarray | None:

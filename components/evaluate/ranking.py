@@ -22,14 +22,14 @@ def ranking_metrics(
     parameters: Any,
     lookups: Mapping[str, np.ndarray],
 ) -> dict[str, Any]:
-    """The task's metrics of :func:`components.scoring.rank_test_users`; empty if it or the data have none.
+    """The task's metrics of ``components.scoring.rank_test_users``; empty if it or the data have none.
 
     Args:
         spec: the data.
         model: the model.
         task: of the evaluation.
         parameters: of the evaluate step.
-        lookups: as for :func:`components.scoring.score_split`.
+        lookups: as for ``components.scoring.score_split``.
     """
     measure = task.catalogue
     has_histories = all(spec.channels.get(name) for name in (Channel.TARGET, Channel.POSITIVE))

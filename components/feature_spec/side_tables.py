@@ -32,7 +32,7 @@ def read_side_table(tables: Mapping[str, Path], name: str) -> pa.Table:
     """Reads a side table.
 
     Args:
-        tables: of :func:`side_tables`.
+        tables: of ``side_tables``.
         name: of the table.
 
     Raises:

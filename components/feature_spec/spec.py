@@ -173,7 +173,7 @@ class FeatureSpec:
         return self.noted_prebatch_size(split) or 0
 
     def noted_prebatch_size(self, split: str) -> int | None:
-        """As :meth:`prebatch_size`, but None if the specification, such as the public scripts', does not say."""
+        """As ``prebatch_size``, but None if the specification, such as the public scripts', does not say."""
         return (self.metadata.get(split) or {}).get("prebatch_size")
 
     @property

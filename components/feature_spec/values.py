@@ -45,7 +45,7 @@ def read_counts(spec: FeatureSpec, vocabulary: Vocabulary) -> np.ndarray | None:
     the column ``reviews``, of all reviews that trained, which weighs as much as 10,000 of the newest ones.
 
     Returns:
-        float64, in the order of :func:`read_values`, 0 for values that never trained; None if the vocabulary has no
+        float64, in the order of ``read_values``, 0 for values that never trained; None if the vocabulary has no
         counts.
 
     Raises:

@@ -101,14 +101,14 @@ def resampled_auc(
     seed: int = 0,
     clusters: np.ndarray | None = None,
 ) -> ResampledAuc:
-    """The AUC of each of several scores, on all samples and on each bootstrap draw; see :func:`auc_interval`.
+    """The AUC of each of several scores, on all samples and on each bootstrap draw; see ``auc_interval``.
 
     Args:
         labels: 0 or 1, both present.
         scores: of the same samples, ``[k][n]``.
         samples: number of resamples.
         seed: seed of the draws.
-        clusters: as in :func:`auc_interval`.
+        clusters: as in ``auc_interval``.
     """
     labels = np.asarray(labels)
     ranked = [_RankedPairs(labels, np.asarray(each)) for each in scores]

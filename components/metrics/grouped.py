@@ -86,7 +86,7 @@ def auc_by_bucket(
 
     Returns:
         For each non-empty bucket: ``from`` and ``to``, its smallest and largest value, and the entries of
-        :func:`auc_by_group`.
+        ``auc_by_group``.
     """
     bucket = np.searchsorted(np.asarray(bounds), values, side="left")
     groups = auc_by_group(labels, scores, bucket, clusters)

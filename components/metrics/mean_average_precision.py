@@ -70,5 +70,5 @@ class RankedGroups:
         return sums / np.minimum(self._positives, k)
 
     def mean(self, k: int) -> float:
-        """MAP@k: the mean of :meth:`average_precision`, nan without a group with a positive sample."""
+        """MAP@k: the mean of ``average_precision``, nan without a group with a positive sample."""
         return float(self.average_precision(k).mean()) if len(self.groups) else float("nan")

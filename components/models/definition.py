@@ -24,7 +24,7 @@ class ModelDefinition:
         name: value of ``model_type`` and ``kfrec run --model``.
         title: display name, such as "DIN".
         summary: one sentence.
-        parameters: frozen dataclass of its own parameters, declared with :func:`components.parameters.param`.
+        parameters: frozen dataclass of its own parameters, declared with ``components.parameters.param``.
         build: takes those, the features of the records, the seed of the weights and whether to compute in float16, and
             returns the model with fresh weights. Imports TensorFlow inside.
         optimizers: takes the parameters, the model and the steps per epoch, and returns the optimizer groups, which
@@ -35,7 +35,7 @@ class ModelDefinition:
             incompatible; called before the first step of a run starts.
         serving: returns the context in which the exported signature is traced, such as one that trims histories.
         explanation: takes what the model explained, and returns sections of the report; for a model that is
-            :class:`components.models.model.Explaining`.
+            ``components.models.model.Explaining``.
         fresh: prefixes of the names of weights that need no counterpart in a model to start from (``warm_start_path``),
             such as the head of a fine-tuning.
         defaults: defaults of the steps' parameters, by pipeline name, that override those of the data set, the task and

@@ -94,8 +94,8 @@ def uniform(stream: str, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
     """Uniform in [0, 1), multiples of 2^-24; for a model's own draws, such as masked positions.
 
     Args:
-        stream: as for :func:`bits`.
-        shape: as for :func:`bits`.
+        stream: as for ``bits``.
+        shape: as for ``bits``.
 
     Returns:
         float32, of this shape.
@@ -103,7 +103,7 @@ def uniform(stream: str, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
     Raises:
         KfrecError: called outside of a training step.
 
-    Example:
+    Examples:
         >>> with draws_at(seed=1):
         ...     both = uniform("positions", [2, 3])
         >>> with draws_at(seed=1, position=np.array([0, 1], np.int32)):

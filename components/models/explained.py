@@ -18,7 +18,7 @@ class Explained:
         spec: of the data.
         samples: the features of the records by name, ``[n]`` or ``[n, length]``, in the ids of the data.
         chosen: bool ``[n]``, whether the user chose the target.
-        values: what :meth:`components.models.model.Explaining.explain` returned, ``[n, ...]`` each.
+        values: what ``components.models.model.Explaining.explain`` returned, ``[n, ...]`` each.
     """
 
     spec: FeatureSpec

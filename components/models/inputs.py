@@ -28,7 +28,7 @@ class EmbeddedBatch(NamedTuple):
         short_mask: bool ``[B, S]``, false at padding.
         candidates: for each of the newest items but the last, the next item and, with negatives, the sampled negative:
             ``[1 or 2, S - 1, B, D]``.
-        repetition: the counts of :class:`Repetition`, ``[B, width]``; empty without it.
+        repetition: the counts of ``Repetition``, ``[B, width]``; empty without it.
     """
 
     target: tf.Tensor
@@ -157,5 +157,5 @@ class SequenceInputs(tf.Module):
         time_first: bool = False,
         first_table: int = 0,
     ) -> tf.Tensor:
-        """See :meth:`FusedEmbedding.rows`; item features use the first tables."""
+        """See ``FusedEmbedding.rows``; item features use the first tables."""
         return self.embedding.rows([features[feature.name] for feature in channel], first_table, positions, time_first)

@@ -57,7 +57,7 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0, par
         labels: ``[B]``, 0 or 1.
         logits: float32 ``[B]``.
         weight: factor of the term.
-        part: see :class:`LossTerm`.
+        part: see ``LossTerm``.
     """
     import tensorflow as tf
 
@@ -107,7 +107,7 @@ def next_item_loss(
         mask: bool ``[..., B]``, false where the next item is padding.
         weight: factor of the term.
         padding: divide by all positions, padding included; with a weight of 2 this is the public SIM's loss.
-        part: see :class:`LossTerm`.
+        part: see ``LossTerm``.
     """
     import tensorflow as tf
 

@@ -37,7 +37,7 @@ class Model(Protocol):
     Every model is a ``tf.Module`` whose variables exist once it is built.
 
     Attributes:
-        serving_features: names of the features that :meth:`outputs` reads.
+        serving_features: names of the features that ``outputs`` reads.
         tables: embedding tables, which warm starts translate and ranks may shard; the key of a feature's first table is
             the feature's name.
         trainable_variables: updated by optimizers, in a fixed order.
@@ -78,7 +78,7 @@ class Model(Protocol):
         of a batch to each other needs the mask. Counts must depend on targets and mask alone, and not on other ranks.
 
         Args:
-            features: as for :meth:`outputs`, plus those that only training reads, such as a negative history.
+            features: as for ``outputs``, plus those that only training reads, such as a negative history.
             targets: the features of the channel ``label`` by name, ``[B]`` or ``[B, length]``: float32 for the dtypes
                 bool and float32, integers for the others; empty without labels.
             mask: bool ``[B]``, false for padding samples, which repeat others to fill a batch up.
@@ -94,14 +94,14 @@ class Explaining(Protocol):
     """A model that can say what its outputs rest on, such as the items of a history that it looked at.
 
     The export adds a signature for it, the evaluation calls it for a few samples, and the definition's
-    :attr:`components.models.ModelDefinition.explanation` turns the result into sections of the report.
+    ``components.models.ModelDefinition.explanation`` turns the result into sections of the report.
     """
 
     def explain(self, features: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
         """The explanation of each sample.
 
         Args:
-            features: as for :meth:`Model.outputs`.
+            features: as for ``Model.outputs``.
 
         Returns:
             Tensors by name, ``[B, ...]`` each.
@@ -110,7 +110,7 @@ class Explaining(Protocol):
 
 @runtime_checkable
 class SharingUser(Protocol):
-    """A model whose :meth:`Model.outputs` also scores many targets of one user, computing what does not depend on the
+    """A model whose ``Model.outputs`` also scores many targets of one user, computing what does not depend on the
     target once: all features but the target's are then ``[1]`` or ``[1, length]``, with a static batch of 1.
 
     The export adds a signature for it, with which a catalogue is ranked.
@@ -129,7 +129,7 @@ def click_loss(
     mask: tf.Tensor,
     training: bool = True,
 ) -> tuple[Mapping[str, tf.Tensor], dict[str, LossTerm]]:
-    """:meth:`Model.loss_terms` of a model whose loss is the cross-entropy of its output LOGIT."""
+    """``Model.loss_terms`` of a model whose loss is the cross-entropy of its output LOGIT."""
     outputs = model.outputs(features, training)
     return outputs, {CROSS_ENTROPY: cross_entropy(only_label(targets), outputs[LOGIT])}
 
@@ -143,7 +143,7 @@ def require_interface(name: str, model: Any, spec: FeatureSpec) -> None:
         spec: the features of the records.
 
     Raises:
-        KfrecError: it lacks an attribute of :class:`Model`, or one is of the wrong type.
+        KfrecError: it lacks an attribute of ``Model``, or one is of the wrong type.
     """
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     for attribute in ("serving_features", "tables", "variables", "trainable_variables", "outputs", "loss_terms"):
@@ -163,7 +163,7 @@ def require_interface(name: str, model: Any, spec: FeatureSpec) -> None:
 
 
 def outputs_of(model: Model, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
-    """:meth:`Model.outputs`, checked.
+    """``Model.outputs``, checked.
 
     Raises:
         KfrecError: it returns no mapping of tensors whose first axis is the batch.
@@ -178,7 +178,7 @@ def loss_terms_of(
     mask: tf.Tensor,
     training: bool = True,
 ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
-    """:meth:`Model.loss_terms`, checked.
+    """``Model.loss_terms``, checked.
 
     Raises:
         KfrecError: it does not return outputs and terms, or the values of a term are not one a sample.

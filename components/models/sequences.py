@@ -36,7 +36,7 @@ def trimmed_histories() -> Iterator[None]:
 
 
 def trims_histories() -> bool:
-    """Whether the current trace is within :func:`trimmed_histories`."""
+    """Whether the current trace is within ``trimmed_histories``."""
     return _trims.get()
 
 
@@ -44,7 +44,7 @@ def check_histories(parameters: EvolutionParameters, lengths: Mapping[str, ListL
     """Checks that the short history is not empty and not longer than the negative history.
 
     Raises:
-        KfrecError: it is; :func:`components.models.channels.short_length` checks the records in the same way.
+        KfrecError: it is; ``components.models.channels.short_length`` checks the records in the same way.
     """
     if Channel.POSITIVE not in lengths or Channel.NEGATIVE not in lengths:
         return

@@ -38,7 +38,7 @@ class TabularChannels:
 
     @property
     def numbers(self) -> int:
-        """Width of :meth:`stacked`."""
+        """Width of ``stacked``."""
         return len(self.numerical) + PIECES * len(self.quantile)
 
     def stacked(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:

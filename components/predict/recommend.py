@@ -50,7 +50,7 @@ def recommend_to_file(
     *,
     keep_seen: bool,
 ) -> Counts:
-    """Writes the best candidates of users, see :class:`components.scoring.recommend.Recommended`, a batch at a time.
+    """Writes the best candidates of users, see ``components.scoring.recommend.Recommended``, a batch at a time.
 
     Args:
         catalogue: what to choose from.

@@ -159,7 +159,7 @@ def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Ite
 
 
 def require_ours(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> None:
-    """Checks that a file may be written; see :func:`replacing`.
+    """Checks that a file may be written; see ``replacing``.
 
     Raises:
         KfrecError: it may not.

@@ -40,7 +40,7 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
 
     Args:
         path: the file.
-        offsets: its index, see :func:`framing.load_index`.
+        offsets: its index, see ``framing.load_index``.
         layout: of one feature that every sample has.
 
     Raises:

@@ -46,12 +46,12 @@ def decode(data, offsets, samples, fields, out, starts, row, found, follows, pro
         data: uint8, consecutive frames, followed by words.SLACK bytes.
         offsets: int64 [records + 1], frame offsets, ascending; the first is that of ``data[0]``.
         samples: int64 [records], samples in each record.
-        fields: the :class:`Fields` of the layout.
+        fields: the ``Fields`` of the layout.
         out: int32, flat.
         starts: start offset of each feature in ``out``.
         row: sample index in ``out`` of the first record.
         found: int64 [features], overwritten.
-        follows: int64 [features + 1], initially zeros; see :func:`example`.
+        follows: int64 [features + 1], initially zeros; see ``example``.
         problem: int64 [5], filled where the result is False: kind, record, feature, value, count.
 
     Returns:

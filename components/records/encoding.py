@@ -47,7 +47,7 @@ def encode_samples(
         size: their bytes.
         samples: their number.
         samples_per_record: 1 for plain records; the last record holds the rest.
-        out: uint8, with :func:`records_room`.
+        out: uint8, with ``records_room``.
 
     Returns:
         The records in order of position, a view of ``out``, and their end offsets, int64 [records].

@@ -47,7 +47,7 @@ class RecordFile:
         return np.diff(self.first_rows[begin : end + 1])
 
     def decode(self, layout: Layout, begin: int, end: int, out: np.ndarray, starts: np.ndarray, row: int) -> None:
-        """Decodes whole records to the flat ``out``, the first sample to ``row``; see :func:`decoding.decode`.
+        """Decodes whole records to the flat ``out``, the first sample to ``row``; see ``decoding.decode``.
 
         Raises:
             KfrecError: the file is gone or corrupt, or a record breaks the specification.

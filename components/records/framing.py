@@ -93,7 +93,7 @@ def load_index(records: Path) -> np.ndarray:
 
 
 def scan_frames(records: Path) -> np.ndarray:
-    """Scans the frames of a record file; as :func:`load_index`, without the index."""
+    """Scans the frames of a record file; as ``load_index``, without the index."""
     chunks = [np.zeros(1, np.int64)]
     size = records.stat().st_size
     done = 0

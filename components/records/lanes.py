@@ -78,7 +78,7 @@ def rows_before(rows: int, global_batch_size: int, rank: int, size: int, lanes: 
     """Samples of a step that precede a rank's share of them, those of the ranks before it.
 
     Args:
-        rows, global_batch_size, rank, size, lanes: as for :func:`shares`.
+        rows, global_batch_size, rank, size, lanes: as for ``shares``.
         step: number of the global batch.
     """
     earlier = (share for other in range(rank) for share in shares(rows, global_batch_size, other, size, lanes))

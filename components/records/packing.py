@@ -46,7 +46,7 @@ def write_lists(values, offsets, limit, length, out, at, ends):  # type: ignore[
         offsets: int64 [n + 1], list offsets into ``values``.
         limit: largest allowed value; the smallest is 0.
         length: padded length.
-        out: uint8, with room for :func:`varints_room` of all padded lists from ``at`` on.
+        out: uint8, with room for ``varints_room`` of all padded lists from ``at`` on.
         at: start offset in ``out``.
         ends: int64 [n + 1], receives the list offsets into ``out``.
 
@@ -78,11 +78,11 @@ def write_lists(values, offsets, limit, length, out, at, ends):  # type: ignore[
 
 @kernel
 def write_floats(values, offsets, length, out, at, ends):  # type: ignore[no-untyped-def]
-    """Writes the lists of one feature as float32, each padded with 0 on the left; as :func:`write_lists`.
+    """Writes the lists of one feature as float32, each padded with 0 on the left; as ``write_lists``.
 
     Args:
         values: uint32, the bits of the floats of all lists.
-        offsets, length, out, at, ends: see :func:`write_lists`.
+        offsets, length, out, at, ends: see ``write_lists``.
 
     Returns:
         Whether all values are finite.
@@ -111,7 +111,7 @@ def pack_samples(varints, ends, order, positions, out, at):  # type: ignore[no-u
         ends: int64 [features, at least samples + 1], list offsets into ``varints``.
         order: int64 [n], the samples to pack.
         positions: int64 [n], position of each sample, stored in front of it.
-        out: uint8, with room for :func:`packed_room` from ``at`` on.
+        out: uint8, with room for ``packed_room`` from ``at`` on.
         at: start offset in ``out``.
 
     Returns:

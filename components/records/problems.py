@@ -16,7 +16,7 @@ _CONVERT_AGAIN = "run the tfrecord step again, or replace the file"
 
 
 def explain(path: Path, first_record: int, layout: Layout, problem: np.ndarray) -> KfrecError:
-    """The error for a ``problem`` of :func:`decoding.decode`.
+    """The error for a ``problem`` of ``decoding.decode``.
 
     Args:
         path: the record file.

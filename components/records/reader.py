@@ -58,7 +58,7 @@ class _Lane:
 class Records:
     """The samples of one split.
 
-    :mod:`components.records.lanes` assigns an epoch's samples to global batches, in an order of blocks drawn from
+    ``components.records.lanes`` assigns an epoch's samples to global batches, in an order of blocks drawn from
     (seed, epoch, lane); within a block the samples keep the order of the file, which the converter has shuffled. The
     samples of a step do not depend on the number of ranks. A rank reads only the bytes of its own share. The checksum
     and every value of each record are checked.
@@ -68,7 +68,7 @@ class Records:
         split: "train", "test" or "validation".
         features: names to decode, others are skipped; None is every feature of the split.
         cache_bytes: decoded samples to keep in memory for later epochs, at most this many bytes.
-        files: indices of the files to read (see :func:`components.records.lanes.needed_files`); the others may be
+        files: indices of the files to read (see ``components.records.lanes.needed_files``); the others may be
             absent; None is all.
         threads: number of decoding threads, each taking whole lanes; 0 is one per core.
         part: begin and end of the samples to read, as fractions of the split in file order.

@@ -92,7 +92,7 @@ def against_champion(
         champion_version: of the champion.
         difference: of the model's score to the champion's.
         margin: to reach, in the unit of the metric.
-        vetoes: as of :func:`without_champion`.
+        vetoes: as of ``without_champion``.
     """
     metric, gain = difference.metric, difference.gain
     if math.isfinite(difference.score) and not math.isfinite(difference.rival_score):

@@ -1,4 +1,4 @@
-"""The parts of report.html; :mod:`components.report.page` renders them."""
+"""The parts of report.html; ``components.report.page`` renders them."""
 
 from components.report.charts import Axis, Line, bar_chart, line_chart, spanning, table
 from components.report.parts import Card, Figure, Section, Story

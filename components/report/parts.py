@@ -29,7 +29,7 @@ class Figure:
 
     Attributes:
         title: of the chart.
-        chart: HTML of :mod:`components.report.charts` or :mod:`components.report.interval_chart`.
+        chart: HTML of ``components.report.charts`` or ``components.report.interval_chart``.
         note: below the chart.
         wide: whether it takes the whole width, such as a table with sentences.
     """

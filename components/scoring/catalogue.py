@@ -1,7 +1,7 @@
 """Ranks a catalogue for users: the one definition behind recommend, the served model and the evaluation's hit rates.
 
 With sampled negatives a model learns the log-odds ``s(u, i) = ln p(i | u) - ln q(i)``, q being the distribution of the
-draws (see :class:`components.datasets.raw_rows.SampledNegatives`). Adding ``ln q(i)`` gives what is likely:
+draws (see ``components.datasets.raw_rows.SampledNegatives``). Adding ``ln q(i)`` gives what is likely:
 
     p(i | u) = exp(s(u, i) + ln q(i)) / sum over the candidates j of exp(s(u, j) + ln q(j))
 
@@ -67,7 +67,7 @@ class Catalogue:
         flags: UNKNOWN_ITEM for one outside the vocabulary, UNSEEN for one that is never drawn as a negative, else
             empty; object ``[N]``.
         behind: bool ``[N]``, the candidates with a flag, which rank behind the others.
-        value: name of what :meth:`values` returns: LIKELIHOOD; LIFT if the counts are unknown; the model's output if
+        value: name of what ``values`` returns: LIKELIHOOD; LIFT if the counts are unknown; the model's output if
             its data set samples no negatives.
         note: why the candidates are ranked by lift; else empty.
 
@@ -104,7 +104,7 @@ class Catalogue:
             )
 
     def encoded(self, users: pa.Array, histories: pa.Array) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Users as :meth:`scores` takes them.
+        """Users as ``scores`` takes them.
 
         Args:
             users: ids, string ``[n]``.
@@ -144,7 +144,7 @@ class Catalogue:
                 yield values + self._log_q
 
     def values(self, scores: np.ndarray, excluded: np.ndarray) -> np.ndarray:
-        """The value of each candidate, float64 ``[N]``; see :attr:`value`. Likelihoods of the candidates that are not
+        """The value of each candidate, float64 ``[N]``; see ``value``. Likelihoods of the candidates that are not
         excluded sum to 1.
 
         Args:

@@ -76,7 +76,7 @@ class KeptColumns:
         """The values of the named columns' ids.
 
         Args:
-            columns: result of :meth:`arrays`.
+            columns: result of ``arrays``.
 
         Raises:
             KfrecError: a vocabulary is missing or damaged.

@@ -40,7 +40,7 @@ def score_controls(
         keep: the task's kept columns.
         tfrecord: the records, possibly a reference; the files with the training samples are fetched.
         batch_size: samples scored at a time.
-        lookups: as in :func:`components.scoring.split.score_split`.
+        lookups: as in ``components.scoring.split.score_split``.
 
     Raises:
         KfrecError: a record is corrupt, or training records are missing.

@@ -23,7 +23,7 @@ def explained(spec: FeatureSpec, model: ExportedModel, lookups: Mapping[str, np.
     Args:
         spec: the data.
         model: the model.
-        lookups: as for :func:`components.scoring.split.score_split`.
+        lookups: as for ``components.scoring.split.score_split``.
     """
     from components.records import Records  # with Numba, as in score_split
 

@@ -87,10 +87,10 @@ class ExportedModel:
     def begin_parts(
         self, parts: Iterable[T], read: Callable[[T], Mapping[str, np.ndarray]]
     ) -> Callable[[], dict[str, np.ndarray]]:
-        """As :meth:`begin`, for samples that need not exist in memory all at once.
+        """As ``begin``, for samples that need not exist in memory all at once.
 
         Args:
-            parts: what to score, in chunks of about :func:`part_size` samples.
+            parts: what to score, in chunks of about ``part_size`` samples.
             read: returns the samples of a chunk; called on the thread that scores it. If the model has ``targets``, a
                 chunk may have one row of each feature that is not the target's.
         """
@@ -128,10 +128,10 @@ class ExportedModel:
         return {name: np.zeros((0, *output.shape), output.dtype) for name, output in self.outputs.items()}
 
     def explained(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the model says about its outputs, see :class:`components.models.model.Explaining`; it must have it.
+        """What the model says about its outputs, see ``components.models.model.Explaining``; it must have it.
 
         Args:
-            batch: as for :meth:`begin`, at most a few thousand samples.
+            batch: as for ``begin``, at most a few thousand samples.
         """
         assert self.explain is not None
         return {name: np.asarray(values) for name, values in self.explain(**self._tensors(batch)).items()}
@@ -183,10 +183,10 @@ def load_model(folder: Path | str) -> ExportedModel:
 
 
 def describe_model(folder: Path | str) -> ExportedModel:
-    """As :func:`load_model`, but without TensorFlow: the model is loaded only when its signature is called.
+    """As ``load_model``, but without TensorFlow: the model is loaded only when its signature is called.
 
     Raises:
-        KfrecError: as of :func:`load_model`; damaged weights are not detected.
+        KfrecError: as of ``load_model``; damaged weights are not detected.
     """
     folder = Path(folder)
     require_listed(folder, MODEL_FILES)
@@ -261,7 +261,7 @@ def open_test_split(tfrecord: Path) -> Artifact:
     """Opens records and stages their test split and its description.
 
     Raises:
-        KfrecError: see :func:`components.artifacts.open_input`.
+        KfrecError: see ``components.artifacts.open_input``.
     """
     return open_input(tfrecord, steps=("tfrecord",), reads=(FILENAME, PROFILE, VOCABULARY, SIDE_TABLES, "test"))
 
@@ -270,6 +270,6 @@ def open_trained(model: Path) -> Artifact:
     """Opens a model and stages everything but the checkpoint and the log.
 
     Raises:
-        KfrecError: see :func:`components.artifacts.open_input`.
+        KfrecError: see ``components.artifacts.open_input``.
     """
     return open_input(model, steps=("train",), reads=MODEL_FILES)

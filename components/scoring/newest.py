@@ -30,7 +30,7 @@ class NewestSamples:
 
         Args:
             users: integers ``[n]``.
-            events: item ids, oldest first, 0 before shorter histories, ``[n, length + 1]``; see :func:`events_of`.
+            events: item ids, oldest first, 0 before shorter histories, ``[n, length + 1]``; see ``events_of``.
             columns: to keep with a sample, ``[n, ...]`` each.
         """
         columns = columns or {}
@@ -93,7 +93,7 @@ def choice_label(spec: FeatureSpec) -> str:
 
 
 def is_chosen(label: str, batch: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
-    """Which samples of a batch have a chosen target, bool ``[rows]``; ``label`` is of :func:`choice_label`."""
+    """Which samples of a batch have a chosen target, bool ``[rows]``; ``label`` is of ``choice_label``."""
     return batch[label] > 0 if label else np.ones(rows, bool)
 
 

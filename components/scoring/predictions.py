@@ -40,7 +40,7 @@ def write_predictions(path: Path, scores: Scores) -> None:
 
 
 def read_predictions(path: Path) -> Scores:
-    """Reads the file of :func:`write_predictions`.
+    """Reads the file of ``write_predictions``.
 
     Raises:
         KfrecError: the file cannot be read.

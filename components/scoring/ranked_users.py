@@ -33,7 +33,7 @@ def rank_test_users(
     Args:
         spec: the data, with histories.
         raw: the model.
-        lookups: as for :func:`components.scoring.split.score_split`.
+        lookups: as for ``components.scoring.split.score_split``.
         users: largest number of users.
         scores: largest number of scores, which lowers the number of users of a large catalogue, to one at least.
         top: length of the lists.

@@ -95,10 +95,10 @@ class RawModel:
                 )
 
     def begin(self, rows: Mapping[str, pa.Array]) -> Callable[[], Scored]:
-        """Encodes rows and starts scoring them; see :meth:`ExportedModel.begin`.
+        """Encodes rows and starts scoring them; see ``ExportedModel.begin``.
 
         Args:
-            rows: column to values; see :meth:`components.datasets.raw_rows.RawRows.encode`.
+            rows: column to values; see ``components.datasets.raw_rows.RawRows.encode``.
 
         Raises:
             KfrecError: a column is missing or invalid.
@@ -114,7 +114,7 @@ class RawModel:
         return lambda: Scored(outputs(), read.unknown)
 
     def score(self, rows: Mapping[str, pa.Array]) -> Scored:
-        """Encodes and scores rows; see :meth:`begin`."""
+        """Encodes and scores rows; see ``begin``."""
         return self.begin(rows)()
 
 

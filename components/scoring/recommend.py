@@ -21,7 +21,7 @@ class Recommended:
 
     Attributes:
         table: columns of the user, the rank from 1, the candidate, its value and its flag, by user and rank; see
-            :class:`components.scoring.catalogue.Catalogue`.
+            ``components.scoring.catalogue.Catalogue``.
         candidates: ranked candidates of each user, without the excluded ones, ``[users]``.
         unknown: ids of each user and history that the model does not know, ``[users]``.
     """

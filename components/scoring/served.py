@@ -36,7 +36,7 @@ class Served:
 
         Returns:
             The model's output and the number of unknown ids, a row each; or the lists of all rows, one after the other,
-            as :class:`components.scoring.recommend.Recommended` describes them.
+            as ``components.scoring.recommend.Recommended`` describes them.
 
         Raises:
             KfrecError: a column is missing or one too many.

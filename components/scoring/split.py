@@ -36,7 +36,7 @@ def score_split(
         keep: columns to return with the scores, if present in the data.
         batch_size: samples scored at a time.
         lookups: feature to an array that maps the data's ids to the model's; see
-            :func:`components.scoring.translation.translation`.
+            ``components.scoring.translation.translation``.
         title: label of the progress bar.
 
     Raises:
@@ -70,7 +70,7 @@ def score_split(
 
 
 def targets_of(spec: FeatureSpec, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The targets of a batch, as :class:`components.tasks.Scores` has them."""
+    """The targets of a batch, as ``components.tasks.Scores`` has them."""
     return {
         target.name: batch[target.name].astype(np.int8) if target.is_bool else batch[target.name]
         for target in spec.targets

@@ -18,7 +18,7 @@ PADDING = 0
 
 
 def scoring_translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
-    """As :func:`translation`, for scoring: unlike a warm start, it requires equal lengths and equal scaling of numbers.
+    """As ``translation``, for scoring: unlike a warm start, it requires equal lengths and equal scaling of numbers.
 
     Raises:
         KfrecError: also if a feature has another length, or numbers were scaled differently, in the model's training

@@ -68,7 +68,7 @@ def component(name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def _component(step: Step, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Runs the step on artifacts of KFP; see :func:`component`."""
+    """Runs the step on artifacts of KFP; see ``component``."""
     folders = {name: str(arguments[name].path) for name in (*step.inputs, *step.outputs)}
     uris = {name: arguments[name].uri for name in folders}
     remote = [name for name in step.outputs if is_uri(uris[name])]

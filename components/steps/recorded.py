@@ -24,7 +24,7 @@ def recorded(parameters: Any) -> dict[str, Any]:
 
     Returns:
         The parameters without passwords; as ``extension.<parameter>`` the packages beside kfrec that provide the data
-        set, model or task (:func:`components.registry.extensions`); as ``file.<parameter>`` the version of each file
+        set, model or task (``components.registry.extensions``); as ``file.<parameter>`` the version of each file
         that a parameter names.
     """
     plain = as_plain(parameters)

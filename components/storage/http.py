@@ -28,7 +28,7 @@ class HttpStore(Store):
     """Reads with GET and continues with Range.
 
     A read that continues is conditional (If-Range): a file that was replaced in between raises
-    :class:`~components.storage.store.Changed` instead of being spliced. Bodies are never decoded, so that a .gz file
+    ``components.storage.store.Changed`` instead of being spliced. Bodies are never decoded, so that a .gz file
     stays one even where the server calls it "Content-Encoding: gzip".
     """
 

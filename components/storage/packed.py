@@ -15,7 +15,7 @@ _BLOCK = 1 << 20
 
 
 def is_packed(name: str) -> bool:
-    """Whether the rows of a file of that name need :func:`packed_rows`."""
+    """Whether the rows of a file of that name need ``packed_rows``."""
     return name.endswith((".zip", ".parquet"))
 
 

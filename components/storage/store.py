@@ -1,6 +1,6 @@
 """The interface of every kind of storage, and its errors.
 
-There are three kinds of errors: :class:`Unavailable` is worth a retry, :class:`Changed` requires a fresh ``stat`` and a
+There are three kinds of errors: ``Unavailable`` is worth a retry, ``Changed`` requires a fresh ``stat`` and a
 start from the first byte, and the user must fix a KfrecError (no such object, no permission).
 """
 
@@ -108,7 +108,7 @@ class Store(ABC):
         raise KfrecError(f"{self.uri}: cannot be written to; use a folder, gs://, s3:// or minio://")
 
     def write_text(self, name: str, text: str) -> None:
-        """Makes ``name`` a small object with this text; as :meth:`write`."""
+        """Makes ``name`` a small object with this text; as ``write``."""
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()

@@ -34,7 +34,7 @@ class Kept:
         occurring_in: channel of lists; store the id's frequency in the split's lists of the feature with the same
             index, instead of the id. Empty stores the id.
         told_apart_by: channel of histories that tell the samples of the vocabulary's unknown id apart, see
-            :mod:`components.tasks.unknown`; empty keeps them alike.
+            ``components.tasks.unknown``; empty keeps them alike.
         named: whether to look up the ids' values, if the data have a vocabulary.
         exact_only: only exact metrics and the report read the column, not streaming metrics.
         needed_for: the metric that requires the column, such as "MAP"; empty for an optional column.
@@ -83,7 +83,7 @@ class Ranked:
         lists: places of the best candidates in the catalogue, ``[users, top]``, -1 after shorter lists.
         popularity_ranks: the same for a ranking by the counts of the sampling distribution; None without counts.
         popularity_lists: the same.
-        by: what the model ranked by; see :attr:`components.scoring.catalogue.Catalogue.value`.
+        by: what the model ranked by; see ``components.scoring.catalogue.Catalogue.value``.
         note: why it did not rank by likelihood; else empty.
     """
 
@@ -141,8 +141,8 @@ class Streaming(Protocol):
         """Adds the samples of a batch; runs inside ``tf.function``.
 
         Args:
-            targets: as in :meth:`components.models.Model.loss_terms`.
-            outputs: of :meth:`components.models.Model.outputs`, by name, ``[B, ...]`` each.
+            targets: as in ``components.models.Model.loss_terms``.
+            outputs: of ``components.models.Model.outputs``, by name, ``[B, ...]`` each.
             kept: the task's kept columns, by name, ``[B]`` each. Training batches have only those that models read.
         """
 

@@ -21,7 +21,7 @@ class Scores:
         kept: the task's kept columns present in the data, by name.
         names: id to value for named columns, without ids outside the vocabulary.
         controlled: scores of the task's controls; None if it has none for the data.
-        tables: side tables of the data, name to file; see :mod:`components.feature_spec.side_tables`.
+        tables: side tables of the data, name to file; see ``components.feature_spec.side_tables``.
     """
 
     targets: Mapping[str, np.ndarray]
@@ -48,7 +48,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Controlled:
-    """The scores of :class:`components.tasks.controls.Controls`.
+    """The scores of ``components.tasks.controls.Controls``.
 
     Attributes:
         model: the model's scores of the same samples, unchanged.

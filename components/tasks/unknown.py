@@ -38,7 +38,7 @@ def told_apart(ids: np.ndarray, unknown: int, keys: np.ndarray) -> np.ndarray:
     Args:
         ids: of the users, ``[n]``.
         unknown: the id of unknown users.
-        keys: of :func:`oldest_two`, ``[n]``.
+        keys: of ``oldest_two``, ``[n]``.
 
     Returns:
         int64 ``[n]``; new ids are above all given ones.

@@ -83,7 +83,7 @@ def require_task(client: MlflowClient, name: str, held: ModelVersion, task: str)
 
 
 def require_task_early(name: str, task: str) -> None:
-    """:func:`require_task` before hours of work, if the registry answers; the register step looks again.
+    """``require_task`` before hours of work, if the registry answers; the register step looks again.
 
     Raises:
         KfrecError: MLflow refuses the name, or the champion's task is known to be another one.

@@ -21,17 +21,17 @@ from components.tracking.failures import is_of_the_store, unusable
 from components.tracking.run import TrackedRun, open_run
 
 _NAME = "_tracking.json"
-# Allowlist of buffered methods of :class:`TrackedRun`: a file in object storage is untrusted input.
+# Allowlist of buffered methods of ``TrackedRun``: a file in object storage is untrusted input.
 _LOGGED = ("log_parameters", "log_series", "set_tags", "log_inputs", "log_artifact")
 _FINISHED = "FINISHED"
 
 
 class KeptRun:
-    """A run that buffers its logs while the server is unavailable; it takes the calls of :data:`_LOGGED`.
+    """A run that buffers its logs while the server is unavailable; it takes the calls of ``_LOGGED``.
 
     Args:
         run: the MLflow run; None if it could not be opened.
-        which: experiment, run_id and title, for a later :func:`open_run`.
+        which: experiment, run_id and title, for a later ``open_run``.
     """
 
     def __init__(self, run: TrackedRun | None, which: Mapping[str, str]) -> None:
@@ -45,7 +45,7 @@ class KeptRun:
         return lambda *args: self._log(name, list(args))
 
     def log_metrics(self, metrics: Mapping[str, float]) -> None:
-        """See :meth:`TrackedRun.log_metrics`."""
+        """See ``TrackedRun.log_metrics``."""
         self.log_series([(0, metrics)])
 
     @contextmanager
@@ -115,7 +115,7 @@ Tracked = TrackedRun | KeptRun
 
 @contextmanager
 def kept_run(experiment: str, run_id: str, title: str, model: Path, uri: str = "") -> Iterator[KeptRun]:
-    """Like :func:`components.tracking.tracked_run`, for a training; survives an unavailable server.
+    """Like ``components.tracking.tracked_run``, for a training; survives an unavailable server.
 
     Args:
         experiment: name of the experiment.

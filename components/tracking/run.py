@@ -88,7 +88,7 @@ class TrackedRun:
             self.client.log_batch(self.id, tags=[RunTag(name, str(v)[:_TAG_LENGTH]) for name, v in tags.items()])
 
     def log_inputs(self, datasets: Sequence[Mapping[str, Any]], context: Sequence[str]) -> None:
-        """Logs the run's inputs: the fields of each :class:`mlflow.entities.Dataset`, and its MLflow context."""
+        """Logs the run's inputs: the fields of each ``mlflow.entities.Dataset``, and its MLflow context."""
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         tags = [[InputTag(_CONTEXT, each)] for each in context]
@@ -109,7 +109,7 @@ def start_nested(parent: TrackedRun, title: str, tags: Mapping[str, str]) -> str
 
 
 def open_run(experiment: str, run_id: str, title: str, opened: str = "") -> TrackedRun:
-    """Joins or starts an MLflow run; see :func:`tracked_run`.
+    """Joins or starts an MLflow run; see ``tracked_run``.
 
     Args:
         experiment: name of the experiment.

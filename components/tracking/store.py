@@ -77,7 +77,7 @@ def _ask_database(uri: str) -> None:
 
 
 def connect() -> MlflowClient:
-    """A quiet client of :func:`tracking_uri`.
+    """A quiet client of ``tracking_uri``.
 
     Raises:
         KfrecError: the store cannot be opened.

@@ -37,9 +37,9 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         shapes: serving features by name, [None] or [None, length].
         folder: the SavedModel's folder. Its signature ``serving_default`` takes ids as int64 and floats as float32, and
             returns the outputs of ``task.serve``, [None, ...] each. A model that explains them has the signature
-            ``explain`` too; see :class:`components.models.model.Explaining`. One that scores many targets of one user
+            ``explain`` too; see ``components.models.model.Explaining``. One that scores many targets of one user
             has the signature ``targets``, which takes [None] of the target's features and [1] or [1, length] of the
-            others; see :class:`components.models.model.SharingUser`.
+            others; see ``components.models.model.SharingUser``.
     """
 
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:

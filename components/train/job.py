@@ -51,7 +51,7 @@ def run_training(
         folder: the data set.
         parameters: of the run.
         ranks: of this training.
-        checkpoint_saved: see :class:`components.train.checkpoints.checkpoint.Checkpoints`.
+        checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
     """
     together(ranks, lambda: _require_results_folder(parameters, ranks))
     seed = ranks.from_first(drawn_seed(parameters.seed))

@@ -53,7 +53,7 @@ class Stage:
     Attributes:
         data: folder of the records.
         parameters: with local folders.
-        checkpoint_saved: see :class:`components.train.checkpoints.checkpoint.Checkpoints`.
+        checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
         is_finished: the results already exist.
     """
 

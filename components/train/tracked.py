@@ -32,7 +32,7 @@ def track_start(run: Tracked, parameters: LaunchParameters, data: Artifact, spec
 
     Args:
         run: an open run.
-        parameters: of the step; a random seed is logged by :func:`track`.
+        parameters: of the step; a random seed is logged by ``track``.
         data: the records.
         spec: their feature specification.
     """

@@ -91,7 +91,7 @@ class KeyRuns:
         return [KeyRange(self._schema, tuple(self._runs), bounds[i], bounds[i + 1] - 1) for i in range(count)]
 
     def partitions_of(self, rows: int) -> list[KeyRange]:
-        """As :meth:`partitions`, into ranges of about ``rows`` rows."""
+        """As ``partitions``, into ranges of about ``rows`` rows."""
         return self.partitions(max(1, math.ceil(self.rows / rows)))
 
     def _end_run(self) -> None:

@@ -88,7 +88,7 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
     Args:
         workers: processes on this machine; 0 means one for each core, or a single one where there is a GPU, since
             processes would share it (for several GPUs, give the address of a cluster with one worker for each).
-        scheduler: address of a running scheduler, used instead; see :func:`check_workers`.
+        scheduler: address of a running scheduler, used instead; see ``check_workers``.
         partitions: number of partitions; more workers would idle.
 
     Raises:

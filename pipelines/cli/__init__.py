@@ -1,4 +1,4 @@
-"""The ``kfrec`` command; each command is a module of :mod:`pipelines.cli.commands`."""
+"""The ``kfrec`` command; each command is a module of ``pipelines.cli.commands``."""
 
 from __future__ import annotations
 

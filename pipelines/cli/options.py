@@ -17,7 +17,7 @@ PARAMETERS_LISTED = "kfrec parameters --model NAME lists what --set can set."
 
 
 def add_pipeline(parser: argparse.ArgumentParser) -> None:
-    """--pipeline, and the options of :func:`add_model`; :func:`pipeline_of` reads them."""
+    """--pipeline, and the options of ``add_model``; ``pipeline_of`` reads them."""
     parser.add_argument("--pipeline", default=TRAINING, choices=PIPELINES, help="default %(default)s")
     add_model(parser)
 
@@ -68,7 +68,7 @@ def add_registry(parser: argparse.ArgumentParser) -> None:
 
 
 def add_workdir(parser: argparse.ArgumentParser) -> None:
-    """--workdir; :func:`workdir_of` reads it."""
+    """--workdir; ``workdir_of`` reads it."""
     parser.add_argument("--workdir", metavar="FOLDER", help=f"where runs are kept (default {WORKDIR})")
 
 
@@ -84,7 +84,7 @@ def workdir_of(options: argparse.Namespace) -> Path:
 
 
 def add_tracked_workdir(parser: argparse.ArgumentParser) -> None:
-    """--workdir and --tracking-uri; :func:`use_store_of` reads them."""
+    """--workdir and --tracking-uri; ``use_store_of`` reads them."""
     add_workdir(parser)
     parser.add_argument(
         "--tracking-uri",

@@ -61,7 +61,7 @@ def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] 
     """The API server's response at one path; bypasses the client, which would retry for half a minute.
 
     Args:
-        endpoint: as for :func:`connect`; so is the token.
+        endpoint: as for ``connect``; so is the token.
         path: below ``/apis/v2beta1``.
         timeout: to connect, to read; seconds.
 
@@ -101,7 +101,7 @@ def host_of(endpoint: str) -> str:
     """The API server's URL.
 
     Args:
-        endpoint: as for :func:`connect`.
+        endpoint: as for ``connect``.
 
     Raises:
         KfrecError: no endpoint.
@@ -186,7 +186,7 @@ def _headers(token: str) -> dict[str, str]:
 
 
 def _token() -> str:
-    """The token of :func:`connect`, read now."""
+    """The token of ``connect``, read now."""
     return os.environ.get(TOKEN, "") or _read_token(os.environ.get(TOKEN_FILE, ""))
 
 

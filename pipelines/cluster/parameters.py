@@ -15,7 +15,7 @@ from pipelines.parameters import checked, pipeline_parameters
 
 
 def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline) -> dict[str, Any]:
-    """:func:`pipelines.parameters.checked` with the cluster's defaults.
+    """``pipelines.parameters.checked`` with the cluster's defaults.
 
     Raises:
         KfrecError: as there; or a value holds a password, which KFP would store and show to every viewer of the run.

@@ -58,7 +58,7 @@ def follow(
         client: of KFP.
         host: its address.
         run_id: KFP's identifier.
-        steps: names of the pipeline's steps; see :func:`steps_of`.
+        steps: names of the pipeline's steps; see ``steps_of``.
         timeout: seconds to wait for the end.
         pause: polling interval in seconds.
         echo: called with each line for the user.

@@ -32,7 +32,7 @@ def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpo
         pipeline: of the run.
         arguments: every parameter.
         workdir: folder of runs.
-        purpose: see :class:`RunRecord`.
+        purpose: see ``RunRecord``.
 
     Raises:
         KfrecError: the folder or the store cannot be used, or the model to beat is of another task.

@@ -94,13 +94,13 @@ class Plan:
         dataset: name of the data set; empty is the model's own.
         task: name of the task, which defines the metric; empty is the model's own.
         parameters: pipeline parameters of every trial.
-        search: parameter of the train step to its :class:`Dimension`.
+        search: parameter of the train step to its ``Dimension``.
         trials: number of trials.
         parallel: concurrent trials; 0 is one core per worker.
         prune: whether to stop a trial with a metric worse than the other trials' median after the same epoch.
         prune_after: number of first trials that are never pruned.
         seed: of the search.
-        katib: settings for a cluster, see :class:`Katib`.
+        katib: settings for a cluster, see ``Katib``.
     """
 
     model: str = MODEL

@@ -22,7 +22,7 @@ def write_catalogue(popularity: Popularity, earlier: np.ndarray | None, largest:
 
     Args:
         popularity: (item, category) pairs of this data.
-        earlier: catalogue of the vocabulary's own data, see :func:`read_catalogue`; covers items that this data lacks.
+        earlier: catalogue of the vocabulary's own data, see ``read_catalogue``; covers items that this data lacks.
         largest: largest item id.
         folder: artifact folder.
     """

@@ -157,7 +157,7 @@ def _check_description(path: Path) -> None:
 
 
 def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
-    """Rebuilds the workflow from the vocabulary of :func:`write_vocabulary`.
+    """Rebuilds the workflow from the vocabulary of ``write_vocabulary``.
 
     Args:
         folder: holds vocabulary/<name>.parquet for users, items and categories.

@@ -20,7 +20,7 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 def decode(line: bytes) -> tuple[str, bool]:
     """The text of a line, and whether all of it is UTF-8; invalid bytes are replaced by a mark.
 
-    Such bytes in a review's text are harmless; :func:`check_name` rejects them in names.
+    Such bytes in a review's text are harmless; ``check_name`` rejects them in names.
     """
     try:
         return line.decode(), True
@@ -46,7 +46,7 @@ def check_name(value: str, what: str, is_utf8: bool) -> None:
     Args:
         value: the name.
         what: the field, for the message.
-        is_utf8: whether all bytes of its line are UTF-8; see :func:`decode`.
+        is_utf8: whether all bytes of its line are UTF-8; see ``decode``.
 
     Raises:
         ValueError: the message says why.

@@ -35,7 +35,7 @@ _ITEM, _CATEGORY = "item", "cat"
 
 
 class ReviewRows:
-    """Encodes columns user, history and item; see :class:`components.datasets.raw_rows.RawRows`.
+    """Encodes columns user, history and item; see ``components.datasets.raw_rows.RawRows``.
 
     Args:
         spec: the model's feature specification.
@@ -84,7 +84,7 @@ class ReviewRows:
         return categories
 
     def encode(self, rows: Mapping[str, pa.Array]) -> Encoded:
-        """See :class:`components.datasets.raw_rows.RawRows`."""
+        """See ``components.datasets.raw_rows.RawRows``."""
         count = max((len(values) for values in rows.values()), default=0)
         ids: dict[tuple[str, int | None], np.ndarray] = {}
         unknown: dict[str, np.ndarray] = {}
@@ -111,7 +111,7 @@ class ReviewRows:
         return left_padded(ids, sizes, length), left_padded(~known, sizes, length).sum(1, dtype=np.int32)
 
     def sampling_counts(self, candidates: pa.Array) -> np.ndarray | None:
-        """See :class:`components.datasets.raw_rows.SampledNegatives`."""
+        """See ``components.datasets.raw_rows.SampledNegatives``."""
         if self._counts is None:
             return None
         positions = pc.index_in(_texts("item", candidates, "an id"), value_set=self._ids[_ITEM].values, skip_nulls=True)
@@ -121,7 +121,7 @@ class ReviewRows:
         return counts
 
     def example(self) -> dict[str, list[Any]]:
-        """See :class:`components.datasets.raw_rows.RawRows`."""
+        """See ``components.datasets.raw_rows.RawRows``."""
         items = self._ids[_ITEM].values.slice(0, 4).to_pylist() if _ITEM in self._ids else []
         users = self._ids["uid"].values.slice(0, 2).to_pylist() if "uid" in self._ids else []
         made = {"user": [*users, "", ""][:2], "history": [items, items[:1]], "item": [*items[::-1], "", ""][:2]}

@@ -33,7 +33,7 @@ class Settled:
     Attributes:
         sizes: vocabulary size of each column.
         vocabulary: "fitted", "kept", or "refitted" if too many values were unknown.
-        out_of_vocabulary_rate: see :func:`vocabulary.unknown`; over all columns.
+        out_of_vocabulary_rate: see ``vocabulary.unknown``; over all columns.
     """
 
     sizes: dict[str, int]
@@ -102,7 +102,7 @@ def write_samples(span: Span, lookups: Path, output: Path) -> int:
 
     Args:
         span: the impressions.
-        lookups: folder with each column's :class:`Lookup`.
+        lookups: folder with each column's ``Lookup``.
         output: file to write.
 
     Returns:

@@ -27,7 +27,7 @@ _EXACT = 2.0**53
 
 
 class ImpressionRows:
-    """Encodes the columns int_1 to int_13 and cat_1 to cat_26; see :class:`components.datasets.raw_rows.RawRows`.
+    """Encodes the columns int_1 to int_13 and cat_1 to cat_26; see ``components.datasets.raw_rows.RawRows``.
 
     Args:
         spec: the model's feature specification.
@@ -55,7 +55,7 @@ class ImpressionRows:
         )
 
     def encode(self, rows: Mapping[str, pa.Array]) -> Encoded:
-        """See :class:`components.datasets.raw_rows.RawRows`."""
+        """See ``components.datasets.raw_rows.RawRows``."""
         count = max((len(values) for values in rows.values()), default=0)
         features = {name: logarithms(_integers(name, rows[name])).to_numpy() for name in self._numbers}
         unknown = {}
@@ -69,7 +69,7 @@ class ImpressionRows:
         )
 
     def example(self) -> dict[str, list[Any]]:
-        """See :class:`components.datasets.raw_rows.RawRows`."""
+        """See ``components.datasets.raw_rows.RawRows``."""
         numbers = {name: [1, None] for name in self._numbers}
         return numbers | {name: [*first, None, None][:2] for name, first in self._most_frequent.items()}
 

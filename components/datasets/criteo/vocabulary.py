@@ -51,7 +51,7 @@ class Counts:
 
 
 def write_counts(span: Span, output: Path) -> None:
-    """Counts the values of impressions, for :func:`read_counts`."""
+    """Counts the values of impressions, for ``read_counts``."""
     arrays: dict[str, np.ndarray] = {}
     table = span.read(CATEGORICAL)
     for name in CATEGORICAL:
@@ -143,9 +143,9 @@ def fit(name: str, files: Sequence[Path], threshold: int, lookups: Path, output:
 
     Args:
         name: column name.
-        files: counts of :func:`write_counts`.
+        files: counts of ``write_counts``.
         threshold: values that occur less often get no id.
-        lookups: folder for the column's :class:`Lookup`.
+        lookups: folder for the column's ``Lookup``.
         output: the artifact's folder, which gets vocabulary/<name>.parquet (id int32, value string).
 
     Returns:
@@ -166,13 +166,13 @@ def fit(name: str, files: Sequence[Path], threshold: int, lookups: Path, output:
 
 
 def reuse(name: str, folder: Path, lookups: Path) -> int:
-    """Reads vocabulary/<name>.parquet of an earlier output and writes the column's :class:`Lookup`.
+    """Reads vocabulary/<name>.parquet of an earlier output and writes the column's ``Lookup``.
 
     Returns:
         Number of values with an id.
 
     Raises:
-        KfrecError: the file was not written by :func:`fit`.
+        KfrecError: the file was not written by ``fit``.
     """
     by_id = read_vocabulary(name, folder, "give an earlier output of this step for this data set")
     Lookup(lookups, name).write(by_id)
@@ -188,7 +188,7 @@ def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
         remedy: remedy for an invalid file, for messages.
 
     Raises:
-        KfrecError: the file was not written by :func:`fit`.
+        KfrecError: the file was not written by ``fit``.
     """
 
     def numbers(texts: pa.ChunkedArray) -> pa.Array:

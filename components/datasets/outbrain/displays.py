@@ -54,7 +54,7 @@ class Joined:
     """A partition of joined clicks.
 
     Attributes:
-        path: Arrow file with the training rows, then the test rows; columns as :func:`join_displays` says.
+        path: Arrow file with the training rows, then the test rows; columns as ``join_displays`` says.
         train: training rows.
         test: test rows.
         displays: number in the raw files.

@@ -76,7 +76,7 @@ def _vocabulary(path: Path, name: str) -> pa.Array:
 
 
 def build_workflow(fitted: Fitted, sources: Sequence[Source], scratch: Path) -> Workflow:
-    """The workflow from a frame of :func:`_frame` to features.
+    """The workflow from a frame of ``_frame`` to features.
 
     Args:
         fitted: statistics of the training rows.

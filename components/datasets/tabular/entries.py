@@ -168,8 +168,8 @@ class Multihot:
     Attributes:
         longest: maximum length; later values are ignored.
         separator: separator of the values in a text column.
-        at_least: as in :class:`Categorical`.
-        buckets: as in :class:`Categorical`.
+        at_least: as in ``Categorical``.
+        buckets: as in ``Categorical``.
     """
 
     __pydantic_config__ = _PART

@@ -39,7 +39,7 @@ from components.feature_spec.lookup import IdLookup, left_padded
 
 
 class TableRows:
-    """Encodes the columns of a table; see :class:`components.datasets.raw_rows.RawRows`.
+    """Encodes the columns of a table; see ``components.datasets.raw_rows.RawRows``.
 
     Args:
         spec: the model's feature specification.
@@ -65,7 +65,7 @@ class TableRows:
         self.columns = tuple(RawColumn(source.column, VALUE, _help(source.treatment)) for source in self._sources)
 
     def encode(self, rows: Mapping[str, pa.Array]) -> Encoded:
-        """See :class:`components.datasets.raw_rows.RawRows`."""
+        """See ``components.datasets.raw_rows.RawRows``."""
         count = max((len(values) for values in rows.values()), default=0)
         features: dict[str, np.ndarray] = {}
         unknown: dict[str, np.ndarray] = {}
@@ -120,7 +120,7 @@ class TableRows:
         return left_padded(found, sizes, self._spec.features[source.name].length or treatment.longest), lacking
 
     def example(self) -> dict[str, list[Any]]:
-        """See :class:`components.datasets.raw_rows.RawRows`."""
+        """See ``components.datasets.raw_rows.RawRows``."""
         return {source.column: self._example_of(source) for source in self._sources}
 
     def _example_of(self, source: Source) -> list[Any]:

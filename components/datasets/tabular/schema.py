@@ -136,7 +136,7 @@ class TableSchema:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that the samples have, by :data:`SPLITS`."""
+        """The splits that the samples have, by ``SPLITS``."""
         names = ("validation", "validation_share", "validation_since")
         given = [getattr(self.split, name, None) for name in names]
         return SPLITS if any(value not in (None, ()) for value in given) else SPLITS[:2]

@@ -28,7 +28,7 @@ class BatchNormalization(tf.Module):
         units: size of the last axis.
         momentum: weight of the earlier steps in the moving averages.
 
-    Example:
+    Examples:
         >>> normalize = BatchNormalization(Weights(1), units=1)
         >>> normalize(tf.constant([[1.0], [3.0]]), training=True).numpy().round(3)
         array([[-1.],

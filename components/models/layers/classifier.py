@@ -22,7 +22,7 @@ class Classifier(tf.Module):
         hidden: widths of the hidden layers, such as (200, 80).
         dropout_rate: share of hidden units dropped in training; 0 or below is none.
 
-    Example:
+    Examples:
         >>> Classifier(Weights(1), inputs=80, hidden=(200,))(tf.zeros([8, 80])).shape
         TensorShape([8])
     """

@@ -19,7 +19,7 @@ def dot_interaction(vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     Returns:
         ``[B, F (F - 1) / 2]``, in the dtype of the vectors.
 
-    Example:
+    Examples:
         >>> dot_interaction([tf.constant([[1.0, 2.0]]), tf.constant([[3.0, 4.0]]), tf.constant([[5.0, 6.0]])]).numpy()
         array([[11., 17., 39.]], dtype=float32)
 

@@ -13,7 +13,7 @@ class Dropout(tf.Module):
     """Sets a random fraction ``rate`` of the units to 0 and scales the others by ``1 / (1 - rate)``.
 
     A sample's mask does not depend on the batch or the rank that it is in, nor on earlier masks; see
-    :mod:`components.models.draws`. The layer has no variables.
+    ``components.models.draws``. The layer has no variables.
 
     Args:
         weights: source of the layer's name.

@@ -25,7 +25,7 @@ class FusedEmbedding(tf.Module):
         width: floats per row.
         dtype: of the returned embeddings; the table is float32.
 
-    Example:
+    Examples:
         >>> embedding = FusedEmbedding(Weights(1), cardinalities=(1000, 30), width=16)
         >>> ids = tf.zeros([8, 100], tf.int32)
         >>> embedding(embedding.rows([ids, ids], first_table=0)).shape
@@ -76,7 +76,7 @@ class FusedEmbedding(tf.Module):
         )
 
     def __call__(self, rows: tf.Tensor, has_padding: bool = False) -> tf.Tensor:
-        """Embeds the row indices of :meth:`rows`.
+        """Embeds the row indices of ``rows``.
 
         Args:
             rows: ``[..., F]``.

@@ -33,7 +33,7 @@ class EmbeddingTables(tf.Module):
     Attributes:
         tables: feature name to table.
 
-    Example:
+    Examples:
         >>> city, tags = Feature("city", "int64", 9), Feature("tags", "int64", 5, 3)
         >>> embed = EmbeddingTables(Weights(1), (city, tags), (8, 4))
         >>> embedded = embed({"city": tf.constant([2, 0]), "tags": tf.constant([[1, 5, 0], [0, 0, 0]])})

@@ -101,7 +101,7 @@ def gathered_over_ranks(values: tf.Tensor, name: str) -> Gathered:
     Raises:
         KfrecError: XLA compiles the trace, or it is of a micro-batch.
 
-    Example:
+    Examples:
         >>> items = tf.constant([[1.0, 0.0], [0.0, 1.0]])
         >>> gathered_over_ranks(items, "items").values.shape
         TensorShape([2, 2])

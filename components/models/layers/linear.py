@@ -22,7 +22,7 @@ class Linear(tf.Module):
         features: ids, or lists of ids; each id has a weight.
         numbers: width of the numbers.
 
-    Example:
+    Examples:
         >>> city = Feature("city", "int64", 9)
         >>> linear = Linear(Weights(1), (city,), numbers=2)
         >>> linear({"city": tf.constant([2, 0])}, tf.zeros([2, 2])).shape

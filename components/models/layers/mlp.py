@@ -25,7 +25,7 @@ class Mlp(tf.Module):
         batch_normalization: whether to normalise before the rectifier.
         dropout_rate: share of the rectified units dropped in training, of all layers but the last; 0 is none.
 
-    Example:
+    Examples:
         >>> Mlp(Weights(1), inputs=13, units=(512, 128))(tf.zeros([8, 13])).shape
         TensorShape([8, 128])
     """

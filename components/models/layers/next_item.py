@@ -24,7 +24,7 @@ class NextItemNetwork(tf.Module):
         state: width of a state.
         item: width of an item's embedding.
         hidden: widths of the hidden layers, such as (100, 50).
-        weight, padding, part: of the loss, see :func:`components.models.loss.next_item_loss`.
+        weight, padding, part: of the loss, see ``components.models.loss.next_item_loss``.
 
     References:
         Zhou et al., Deep Interest Evolution Network, https://arxiv.org/abs/1809.03672

@@ -19,7 +19,7 @@ def piecewise_linear(quantiles: tf.Tensor) -> tf.Tensor:
     Returns:
         ``[B, 32 F]``, in the dtype of the quantiles.
 
-    Example:
+    Examples:
         >>> piecewise_linear(tf.constant([[1.5 / 32]]))[0, :3].numpy()
         array([1. , 0.5, 0. ], dtype=float32)
 

@@ -9,7 +9,7 @@ from components.models.ops import recurrence
 
 
 class GatedRecurrence(tf.Module):
-    """A GRU, or with attention an AUGRU, over a short sequence; see :mod:`components.models.ops.recurrence`.
+    """A GRU, or with attention an AUGRU, over a short sequence; see ``components.models.ops.recurrence``.
 
     Args:
         weights: source of fresh weights; W starts Glorot uniform, U orthogonal, the candidate's bias at 0.

@@ -27,7 +27,7 @@ class Repetition(tf.Module):
     Attributes:
         width: number of counts.
 
-    Example:
+    Examples:
         The target's category occurs in the two newest items of a history and nowhere else: ``ln(2 + 2^(-1 / h))`` for
         each half-life h.
     """

@@ -30,7 +30,7 @@ class Weights:
         seed: any integer.
         scope: prefix of the names.
 
-    Example:
+    Examples:
         >>> Weights(seed=1).scope("classifier").glorot("kernel", (80, 200)).shape
         TensorShape([80, 200])
     """
@@ -56,7 +56,7 @@ class Weights:
         return self.drawn(self._scope + name, shape, self.uniform_rows(name, shape, limit))
 
     def uniform_rows(self, name: str, shape: Sequence[int], limit: float) -> Draw:
-        """Draws rows of :meth:`uniform`."""
+        """Draws rows of ``uniform``."""
 
         def uniform(count: int, key: tf.Tensor, counter: tf.Tensor, alg: tf.Tensor) -> tf.Tensor:
             drawn = tf.raw_ops.StatelessRandomUniformV2(shape=[count], key=key, counter=counter, alg=alg)

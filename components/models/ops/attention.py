@@ -99,7 +99,7 @@ def attend(items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.
     Args:
         items: ``[B, T, D]``.
         target: ``[B, D]``.
-        weigh: maps :func:`dot_scores` to N weightings, float32 ``[B, N, T]``.
+        weigh: maps ``dot_scores`` to N weightings, float32 ``[B, N, T]``.
 
     Returns:
         ``[B, N, D]`` in the dtype of the items.
@@ -122,7 +122,7 @@ def attend(items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.
 def attended(
     items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.Tensor]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The scores ``[B, T]`` and the result of :func:`attend`."""
+    """The scores ``[B, T]`` and the result of ``attend``."""
     scores = dot_scores(items, target)
     return scores, pool(weigh(scores), items)
 
@@ -134,7 +134,7 @@ def gradients_of_attention(
     upstream: tf.Tensor,
     weigh: Callable[[tf.Tensor], tf.Tensor],
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Gradients of :func:`attend`.
+    """Gradients of ``attend``.
 
     Returns:
         Two factors, ``[B, N + 1, T]`` and ``[B, N + 1, D]``: their product, contracted over N + 1, is the items'

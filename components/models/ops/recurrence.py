@@ -59,7 +59,7 @@ def augru(
     Args:
         inputs: ``[T, B, I]``, T static; or ``[T, 1, I]``, shared by all samples, without a gradient.
         attention: a ``[T, B]`` in 0..1, in the dtype of the inputs.
-        kernels, recurrent, biases: as of :func:`gru`.
+        kernels, recurrent, biases: as of ``gru``.
 
     Returns:
         The state after the last step, ``[B, H]``.
@@ -172,7 +172,7 @@ def _backward(
     biases: tf.Tensor,
     carry: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
-    """Gradients of the arguments of :func:`_forward`.
+    """Gradients of the arguments of ``_forward``.
 
     Args:
         upstream: each state's upstream gradient, None if the output does not depend on it directly.

@@ -38,7 +38,7 @@ def may_be_dense(table: tf.Variable) -> bool:
 
 @operation(gpu="rows.look_up")
 def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, has_padding: bool = False) -> tf.Tensor:
-    """Gathers rows; the gradient is sparse, or dense within :func:`dense_gradients`.
+    """Gathers rows; the gradient is sparse, or dense within ``dense_gradients``.
 
     Args:
         table: float32 ``[R, width]``, or this rank's part of it.
@@ -137,7 +137,7 @@ Update = tuple[Any, tf.Variable, tf.Variable, tf.Variable]
 
 @operation()
 def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
-    """Updates variables and their moments by :func:`adam`."""
+    """Updates variables and their moments by ``adam``."""
     for gradient, variable, first, second in updates:
         adam(variable, first, second, gradient, by)
 

@@ -40,10 +40,10 @@ def search(
 
 
 def found_weights(table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
-    """The items that :func:`search` finds.
+    """The items that ``search`` finds.
 
     Args:
-        table: this and the other arguments are those of :func:`search`.
+        table: this and the other arguments are those of ``search``.
 
     Returns:
         float32 ``[B, L]``: for a found item its attention over the whole history, 0 for other items, -1 for padding.

@@ -39,7 +39,7 @@ class AdamW(Adam):
         excluded: parts of names; variables with one of them in their names do not decay.
         factor: each variable's share of the learning rate, such as 0.8 ** depth for a decay by layer; None is 1.
 
-    Example:
+    Examples:
         >>> optimizer = AdamW(learning_rate=0.1, weight_decay=0.5)
         >>> kernel, bias = tf.Variable([1.0], name="kernel"), tf.Variable([1.0], name="bias")
         >>> optimizer.apply([(tf.zeros([1]), kernel), (tf.zeros([1]), bias)])

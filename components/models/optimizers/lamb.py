@@ -44,7 +44,7 @@ class Lamb(Adam):
         excluded: parts of names; variables with one of them in their names are excluded.
         factor: each variable's share of the learning rate; None is 1.
 
-    Example:
+    Examples:
         >>> kernel = tf.Variable([3.0, 4.0], name="kernel")
         >>> Lamb(learning_rate=0.1, weight_decay=0.0, epsilon=0.0).apply([(tf.constant([2.0, 2.0]), kernel)])
         >>> kernel.numpy().round(4)  # ratio 5 / sqrt(2), r = [1, 1]

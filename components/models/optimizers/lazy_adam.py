@@ -16,7 +16,7 @@ class LazyAdam(Adam):
     """Adam whose sparse updates read and write only the rows in the gradient.
 
     The other rows' weights and moments do not decay, unlike in Adam's formula, so a step's cost does not depend on the
-    size of the table. Dense gradients are handled as by :class:`Adam`.
+    size of the table. Dense gradients are handled as by ``Adam``.
     """
 
     keeps_sparse = True

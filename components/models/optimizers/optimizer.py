@@ -15,7 +15,7 @@ class Optimizer(Protocol):
     Attributes:
         name: such as "adam".
         keeps_sparse: whether rows missing from a sparse gradient stay unchanged.
-        takes_scaling: optional; ``apply`` takes a :class:`components.models.ops.scaling.Scaling` as second argument,
+        takes_scaling: optional; ``apply`` takes a ``components.models.ops.scaling.Scaling`` as second argument,
             and gradients of a skipped step may not be finite. Otherwise mixed precision costs a pass over the
             gradients, and a condition for which the host waits for the device.
     """

@@ -42,7 +42,7 @@ class Example:
     Attributes:
         user: id in the data, None without users.
         item: the candidate's id.
-        category: of the candidate, as in :class:`FoundItem`.
+        category: of the candidate, as in ``FoundItem``.
         searched: number of searched items.
         found: number of found items.
         best: found items of largest weight, descending.
@@ -81,7 +81,7 @@ def sections(explained: Explained) -> list[Section]:
 
 
 def search_examples(explained: Explained) -> Searched | None:
-    """Reads the weights of :meth:`components.models.sim.model.Sim.explain`; None if no history is searchable."""
+    """Reads the weights of ``components.models.sim.model.Sim.explain``; None if no history is searchable."""
     spec, batch = explained.spec, explained.samples
     channels = [spec.channels.get(name, ()) for name in (Channel.USER, Channel.TARGET, Channel.POSITIVE)]
     if not all(channels[1:]):

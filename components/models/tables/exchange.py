@@ -28,7 +28,7 @@ _recorded: ContextVar[dict[Any, list[tf.Tensor]] | None] = ContextVar("recorded_
 
 @contextmanager
 def recorded_rows() -> Iterator[dict[Any, list[tf.Tensor]]]:
-    """Records the rows that :func:`gather` looks up within, by table reference, int64 ``[ids]`` each."""
+    """Records the rows that ``gather`` looks up within, by table reference, int64 ``[ids]`` each."""
     recorded: dict[Any, list[tf.Tensor]] = {}
     token = _recorded.set(recorded)
     try:
@@ -70,7 +70,7 @@ def gather(tables: Sequence[tf.Variable], ids: Sequence[tf.Tensor]) -> list[tf.T
 def _exchanged(
     tables: Sequence[tf.Variable], shardings: Sequence[Sharding], ids: Sequence[tf.Tensor]
 ) -> list[tf.Tensor]:
-    """See :func:`gather`, for sharded tables with shards of equal width.
+    """See ``gather``, for sharded tables with shards of equal width.
 
     An address is a row index into the concatenation of a rank's shards.
     """

@@ -107,13 +107,13 @@ def brought_layers(chosen: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]
     """The defaults that the chosen task, data set and model bring to every step, by owner; later ones override.
 
     Raises:
-        KfrecError: see :func:`defaults_by`.
+        KfrecError: see ``defaults_by``.
     """
     return [(owner.name, defaults_by(owner.name, owner.defaults, chosen)) for owner in owners_of(chosen)]
 
 
 def brought_defaults(chosen: Mapping[str, str]) -> dict[str, Any]:
-    """The defaults of :func:`brought_layers`, by pipeline name."""
+    """The defaults of ``brought_layers``, by pipeline name."""
     return {name: value for _, layer in brought_layers(chosen) for name, value in layer.items()}
 
 
@@ -123,7 +123,7 @@ def defaults_by(owner: str, defaults: Mapping[str, Any], chosen: Mapping[str, st
     Args:
         owner: for messages, such as "model sim".
         defaults: by pipeline name.
-        chosen: as for :func:`owners_of`.
+        chosen: as for ``owners_of``.
 
     Raises:
         KfrecError: no step, and no chosen model, data set or task declares a parameter, two of these declare one

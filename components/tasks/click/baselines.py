@@ -29,7 +29,7 @@ class HistoryBaselines:
 
     Args:
         spec: the data.
-        places: of :func:`history_pairs`, at least one.
+        places: of ``history_pairs``, at least one.
     """
 
     def __init__(self, spec: FeatureSpec, pairs: Sequence[HistoryPair]) -> None:

@@ -17,7 +17,7 @@ CATEGORIES = 12
 
 
 def measure_groups(scores: Scores) -> dict[str, list[dict[str, Any]]]:
-    """Results of :func:`components.metrics.auc_by_group`, by grouping.
+    """Results of ``components.metrics.auc_by_group``, by grouping.
 
     Intervals use the variance between users, if the data have users: samples of one user are not independent.
     """

@@ -21,7 +21,7 @@ GROUP = "group"
 
 
 class RankingMetrics(tf.Module):
-    """The metrics of :class:`BinaryMetrics`, and MAP@k of the test split.
+    """The metrics of ``BinaryMetrics``, and MAP@k of the test split.
 
     Args:
         training: compute only cheap metrics, without MAP@k.
@@ -64,7 +64,7 @@ class RankingMetrics(tf.Module):
         self._binary.load(totals)
 
     def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
-        """As :meth:`BinaryMetrics.result`; for the test split also ``map``, nan without a group with a click."""
+        """As ``BinaryMetrics.result``; for the test split also ``map``, nan without a group with a click."""
         if self._rows is None:
             return self._binary.result(totals)
         precision, groups = totals[-1].tolist()

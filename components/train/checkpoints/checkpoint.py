@@ -51,7 +51,7 @@ class Checkpoints:
             when the checkpoint is complete, on the others when their shards are written.
 
     Attributes:
-        layout: the shards of sharded variables, for a :class:`TrainingProgress`.
+        layout: the shards of sharded variables, for a ``TrainingProgress``.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Checkpoints:
         return tf.train.Checkpoint(**{VARIABLES: replicated}, state=self._state)
 
     def save_parts(self, progress: TrainingProgress) -> None:
-        """Writes this rank's shards, on every rank before :meth:`save`."""
+        """Writes this rank's shards, on every rank before ``save``."""
         prefix = self.prefix(progress.name)
         if write_parts(prefix, self._variables, self._rank) and self._rank:
             self._saved(prefix, self.prefix(progress.best))
@@ -118,7 +118,7 @@ class Checkpoints:
         return names
 
     def forget_parts(self, kept: Sequence[str]) -> None:
-        """Removes the shards of all checkpoints but these, on every rank after :meth:`save`."""
+        """Removes the shards of all checkpoints but these, on every rank after ``save``."""
         remove_parts(self._folder, kept)
 
     def carry_over(self, prefix: str) -> None:
@@ -148,7 +148,7 @@ class Checkpoints:
         """Restores the training from a checkpoint, except for tables that are sharded in either of them.
 
         Args:
-            path: prefix of the checkpoint, from :func:`find_checkpoint`.
+            path: prefix of the checkpoint, from ``find_checkpoint``.
 
         Returns:
             The training's progress, and the totals of its epoch's metrics.
@@ -194,7 +194,7 @@ class Checkpoints:
             reader.assert_existing_objects_matched().expect_partial()
 
     def continue_parts(self, path: str, progress: TrainingProgress) -> None:
-        """As :meth:`restore_parts`, after :meth:`continue_from`."""
+        """As ``restore_parts``, after ``continue_from``."""
         with _explaining_damage(path):
             read_parts(path, progress.tables, self._continued)
 
@@ -292,7 +292,7 @@ def restore_weights(prefix: str, progress: TrainingProgress, model: Model) -> No
 
 
 def restore_tables(prefix: str, progress: TrainingProgress, model: Model) -> None:
-    """Restores this rank's shards of the tables that :func:`restore_weights` skips, on every rank.
+    """Restores this rank's shards of the tables that ``restore_weights`` skips, on every rank.
 
     Raises:
         KfrecError: a file is missing or damaged.
@@ -321,7 +321,7 @@ def _explaining_damage(prefix: str) -> Iterator[None]:
 
 
 def described(model: Model) -> list[list[Any]]:
-    """(name, shape) of a model's variables, as stored in a :class:`TrainingProgress`."""
+    """(name, shape) of a model's variables, as stored in a ``TrainingProgress``."""
     return [[name, whole_shape(variable)] for name, variable in named_state_of(model).items()]
 
 

@@ -61,7 +61,7 @@ class Kept:
     log: Path
 
     def note(self, listing: Mapping[str, Any]) -> None:
-        """Records the inputs and parameters of this training beside its checkpoints; see :func:`made_with`."""
+        """Records the inputs and parameters of this training beside its checkpoints; see ``made_with``."""
         _note(self.checkpoints).write_text(json.dumps(listing, indent=2) + "\n")
 
     def clear(self, load_checkpoint_path: str) -> None:

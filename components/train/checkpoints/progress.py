@@ -27,7 +27,7 @@ class TrainingProgress:
         steps_per_epoch: steps of one epoch.
         optimizer: its name.
         variables: (name, shape) of the model's variables; the whole shape for sharded tables.
-        tables: each rank's parts of sharded variables (:func:`components.train.checkpoints.parts.layout_of`).
+        tables: each rank's parts of sharded variables (``components.train.checkpoints.parts.layout_of``).
         average_decay: decay of the weights' moving averages; 0 without averages.
         validation_rows: samples that judge the epochs.
         epoch: finished epochs, which is the index of the current epoch.
@@ -66,7 +66,7 @@ class TrainingProgress:
 
 
 class ProgressState(tf.train.experimental.PythonState):
-    """Stores a :class:`TrainingProgress` and the totals of this epoch's metrics in a TensorFlow checkpoint.
+    """Stores a ``TrainingProgress`` and the totals of this epoch's metrics in a TensorFlow checkpoint.
 
     Attributes:
         format: of the checkpoint; anything but FORMAT for one of an earlier kfrec, whose progress stays None.

@@ -31,7 +31,7 @@ def state_of(trackable: Any) -> list[tf.Variable]:
 
 
 def named_state_of(trackable: Any) -> dict[str, tf.Variable]:
-    """:func:`state_of` by name.
+    """``state_of`` by name.
 
     Raises:
         KfrecError: two variables have the same name.
@@ -40,7 +40,7 @@ def named_state_of(trackable: Any) -> dict[str, tf.Variable]:
 
 
 def shared_state_of(trackable: Any) -> list[tf.Variable]:
-    """The replicated variables: all of :func:`state_of` but table shards."""
+    """The replicated variables: all of ``state_of`` but table shards."""
     return [variable for variable in state_of(trackable) if sharding_of(variable) is None]
 
 
@@ -55,7 +55,7 @@ def key_of(holder: str, name: str) -> str:
 
 
 def name_in(key: str, holder: str) -> str | None:
-    """The inverse of :func:`key_of`; None for a key of something else."""
+    """The inverse of ``key_of``; None for a key of something else."""
     if not key.startswith(f"{holder}/") or not key.endswith(_KEY):
         return None
     return key.removeprefix(f"{holder}/").removesuffix(_KEY).replace(".S", "/").replace("..", ".")

@@ -69,7 +69,7 @@ def warm_start(location: str, folder: Path, model: Model, spec: FeatureSpec, fre
         folder: local folder of its files.
         model: receives the weights.
         spec: of the data to train on.
-        fresh: prefixes of the names that may be new; see :class:`components.models.definition.ModelDefinition`.
+        fresh: prefixes of the names that may be new; see ``components.models.definition.ModelDefinition``.
 
     Raises:
         KfrecError: there is no model, its weights are not those of this one, or its ids cannot be matched.

@@ -41,7 +41,7 @@ def has_weights(folder: Path) -> bool:
 
 
 def weights_of(folder: Path) -> dict[str, Weight]:
-    """The weights of a model by name; requires :func:`has_weights`.
+    """The weights of a model by name; requires ``has_weights``.
 
     Args:
         folder: of the model.

@@ -93,7 +93,7 @@ class LocalLauncher:
         }
 
     def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
-        """See :class:`Launcher`."""
+        """See ``Launcher``."""
         with log.open("w") as file:
             relay = Relay(file, tagged=workers > 1)
             with relay:

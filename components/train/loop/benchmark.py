@@ -38,7 +38,7 @@ class Benchmark:
         steps: measured steps.
         samples: of these steps, over all ranks.
         sent_bytes: bytes that a rank sends per step, the mean over ranks
-            (:meth:`components.train.loop.ranks.Ranks.sent_bytes`).
+            (``components.train.loop.ranks.Ranks.sent_bytes``).
     """
 
     throughput: float
@@ -73,7 +73,7 @@ def benchmark_training(session: Session, steps: Steps, seed: int, log: TrainingL
 
 
 def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
-    """Measures scoring full batches of the repeated test split; logs as :func:`benchmark_training`."""
+    """Measures scoring full batches of the repeated test split; logs as ``benchmark_training``."""
     assert session.data.scored is not None
     rows, size = session.data.scored.rows, session.parameters.global_batch_size
     if rows < size and session.is_first:
@@ -83,7 +83,7 @@ def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
 
 
 def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:
-    """Reduces the ranks' measurements to a :class:`Benchmark`.
+    """Reduces the ranks' measurements to a ``Benchmark``.
 
     Args:
         rows: [ranks, steps] samples of each step.
@@ -105,7 +105,7 @@ def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndar
 
 
 def timed_steps(steps: Steps, batches: Iterator[Any], rows: Callable[[Any], int]) -> Iterator[tuple[int, float, float]]:
-    """Runs a step on each batch; yields its samples, cycle seconds and step seconds, as for :func:`summarize`.
+    """Runs a step on each batch; yields its samples, cycle seconds and step seconds, as for ``summarize``.
 
     Args:
         steps: runs a step on each batch, in order; may request the next batch before it yields.

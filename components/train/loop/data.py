@@ -138,7 +138,7 @@ class TrainingData:
         return divmod(epoch * self.steps_per_epoch + step, self.steps_per_pass)
 
     def positions(self, epoch: int, finished_steps: int, first_step: int = 0) -> Iterator[np.ndarray]:
-        """Of each of :meth:`training_batches`: number of the step and index of its first sample.
+        """Of each of ``training_batches``: number of the step and index of its first sample.
 
         Args:
             epoch: its index.
@@ -146,7 +146,7 @@ class TrainingData:
             first_step: of the epoch.
 
         Yields:
-            int32 ``[2]``, as for :func:`components.models.draws.draws_at`.
+            int32 ``[2]``, as for ``components.models.draws.draws_at``.
         """
         size, rank, ranks = self.parameters.global_batch_size, self.ranks.rank, self.ranks.size
         for step in range(first_step, self.steps_of(epoch)):
@@ -227,7 +227,7 @@ class TrainingData:
                 yield {name: _rows(values, chosen) for name, values in batch.items()}
 
     def signature(self, records_features: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
-        """Signature of a batch with these features, float32 or :func:`id_type`; the batch size is None."""
+        """Signature of a batch with these features, float32 or ``id_type``; the batch size is None."""
         features = {name: self.spec.features[name] for name in records_features}
         return {
             name: tf.TensorSpec(
@@ -250,7 +250,7 @@ class TrainingData:
 
     @property
     def targets(self) -> dict[str, tf.DType]:
-        """The features of the channel ``label``, to their type in a step: float32, or :func:`id_type` of integers."""
+        """The features of the channel ``label``, to their type in a step: float32, or ``id_type`` of integers."""
         features = self.spec.targets
         return {each.name: tf.float32 if each.is_float or each.is_bool else id_type() for each in features}
 

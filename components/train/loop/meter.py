@@ -45,7 +45,7 @@ class Meter:
 
     @property
     def latencies(self) -> dict[str, float]:
-        """Of the steps of this epoch, see :func:`latencies`; each step counts with its window's mean."""
+        """Of the steps of this epoch, see ``latencies``; each step counts with its window's mean."""
         return latencies(np.array(self._measured_steps or [self.step_seconds]))
 
     def start(self) -> None:

@@ -39,7 +39,7 @@ class SharedError(KfrecError):
 
 
 class SharedUnreachable(SharedError, Unreachable):
-    """A :class:`SharedError` for a service that did not answer one of the ranks."""
+    """A ``SharedError`` for a service that did not answer one of the ranks."""
 
 
 class Ranks:
@@ -70,7 +70,7 @@ class Ranks:
         return values
 
     def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """All-to-all; see :meth:`components.models.tables.placement.Peers.all_to_all`."""
+        """All-to-all; see ``components.models.tables.placement.Peers.all_to_all``."""
         return values, counts
 
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
@@ -85,7 +85,7 @@ class Ranks:
         return [value]
 
     def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """See :class:`components.tasks.Exchange`."""
+        """See ``components.tasks.Exchange``."""
         return list(columns)
 
     def end(self) -> None:

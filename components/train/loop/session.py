@@ -37,7 +37,7 @@ class Session:
         task: defines the metrics.
         kept: the task's kept columns present in the data, to their features.
         scorer: scores a split with the model.
-        checkpoint_saved: see :class:`components.train.checkpoints.checkpoint.Checkpoints`.
+        checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
     """
 
     parameters: WorkerParameters
@@ -65,12 +65,12 @@ class Session:
             yield bar.advance
 
     def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[Any]:
-        """Prefetched batches of :attr:`TrainingData.train_transfer`."""
+        """Prefetched batches of ``TrainingData.train_transfer``."""
         batches = map(self.data.train_transfer.sent, self.data.training_batches(seed, epoch, first_step))
         return prefetched(batches, _ahead(self.parameters.prefetch_train_size))
 
     def full_scored_batches(self) -> Iterator[Any]:
-        """Prefetched batches of :attr:`TrainingData.scored_transfer`, of :meth:`TrainingData.full_scored_batches`."""
+        """Prefetched batches of ``TrainingData.scored_transfer``, of ``TrainingData.full_scored_batches``."""
         return self._sent(self.data.full_scored_batches())
 
     def _sent(self, batches: Iterator[Batch]) -> Iterator[Any]:
@@ -108,10 +108,10 @@ def open_session(
         parameters: of the run.
         ranks: of the run.
         seed: of the weights.
-        checkpoint_saved: see :class:`components.train.checkpoints.checkpoint.Checkpoints`.
+        checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
 
     Raises:
-        KfrecError: no specification, or see :func:`components.train.loop.data.open_data`; or the model does not fit
+        KfrecError: no specification, or see ``components.train.loop.data.open_data``; or the model does not fit
             into memory.
     """
     memory = table_memory(parameters, ranks)  # before anything can fail on one rank alone

@@ -45,7 +45,7 @@ def build_placed(
         spec: the features and channels of the records.
         ranks: of this training.
         seed: of the weights.
-        memory: see :func:`table_memory`.
+        memory: see ``table_memory``.
 
     Raises:
         KfrecError: the tables do not fit into memory, or cannot be placed as requested; or two variables of the model

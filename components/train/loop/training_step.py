@@ -51,23 +51,23 @@ class TrainingStep:
         metrics: accumulates training metrics of this rank's samples.
         loss_scale: enabled under mixed precision.
         signature: of ``unpack``'s argument; by default the features and targets by name, [None] or [None, length].
-        targets: the features of the channel ``label``, to their type in :meth:`Model.loss_terms`.
+        targets: the features of the channel ``label``, to their type in ``Model.loss_terms``.
         xla: compile the forward and backward pass; reductions and updates stay outside.
         kept: the task's kept columns present in the data, to their features.
         averages: of the model's trainable variables; None disables averaging.
         rows: size to which this rank's batches are padded, with samples of weight 0; 0 for no padding.
         fp16_allreduce: sum dense gradients over the ranks in half precision.
         unpack: a transferred batch to its features and targets
-            (:meth:`components.train.loop.transfer.Transfer.features`).
+            (``components.train.loop.transfer.Transfer.features``).
         seed: of the model's random draws.
         micro: samples of a rank that are differentiated at a time; 0 for all of a batch.
         clip_norm: largest norm of all gradients together; 0 for no limit.
 
     Attributes:
         run: trains on this rank's share of a global batch; returns the loss of the global batch, float32. Takes the
-            batch's position too (:func:`components.models.draws.draws_at`), by default that of a training's start.
+            batch's position too (``components.models.draws.draws_at``), by default that of a training's start.
         run_in_parts: as ``run``, but returns the loss and its parts, float32 ``[1 + parts]``.
-        parts: names of the parts of the loss (:attr:`components.models.LossTerm.part`), set by the first step.
+        parts: names of the parts of the loss (``components.models.LossTerm.part``), set by the first step.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class TrainingStep:
 
         Args:
             batches: this rank's shares of global batches.
-            positions: of each batch (:func:`components.models.draws.draws_at`); None counts steps.
+            positions: of each batch (``components.models.draws.draws_at``); None counts steps.
         """
         if positions is None:
             positions = (np.array([step, 0], START.dtype) for step in count())

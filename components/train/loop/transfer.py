@@ -39,7 +39,7 @@ def transfer(signature: Mapping[str, tf.TensorSpec]) -> Transfer:
     """The transfer for this machine's device.
 
     Args:
-        signature: of a batch by feature, floats or ids of :func:`id_type`.
+        signature: of a batch by feature, floats or ids of ``id_type``.
     """
     return Packed(signature) if has_gpu() else Shared(signature)
 
@@ -78,7 +78,7 @@ class Packed:
       (``NeedStaging`` in ``common_runtime/gpu/gpu_util.cc``).
     - Host-to-device copies have their own stream. It waits for kernels launched earlier, which may use the destination
       memory, but not for later ones. A copy therefore overlaps the next step if the reader's thread
-      (:func:`components.records.prefetched`) is two batches ahead.
+      (``components.records.prefetched``) is two batches ahead.
 
     ``tf.data.experimental.prefetch_to_device`` copies in the same way, but needs a data set, and so another copy of
     Python's arrays.

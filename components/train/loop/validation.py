@@ -24,12 +24,12 @@ class Scorer:
         ranks: of the run.
         signature: of ``unpack``'s argument; by default targets, serving features and kept columns by name, [None] or
             [None, length].
-        targets: the features of the channel ``label``, to their type in :meth:`components.tasks.Streaming.update`.
+        targets: the features of the channel ``label``, to their type in ``components.tasks.Streaming.update``.
         kept: the task's kept columns present in the data, to their features.
         parameters: the train step's parameters of the task.
         xla: compile the forward pass.
-        rows: size to which :meth:`score` pads this rank's batches; 0 for no padding.
-        unpack: a transferred batch to its features (:meth:`components.train.loop.transfer.Transfer.features`).
+        rows: size to which ``score`` pads this rank's batches; 0 for no padding.
+        unpack: a transferred batch to its features (``components.train.loop.transfer.Transfer.features``).
 
     Attributes:
         run: maps a batch to the model's outputs.

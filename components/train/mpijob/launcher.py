@@ -41,11 +41,11 @@ class _NotStarted(str):
 
 
 class MpiJobLauncher:
-    """See :class:`components.train.launching.launch.Launcher`.
+    """See ``components.train.launching.launch.Launcher``.
 
     Args:
         cluster: where jobs run.
-        training: name of the training; see :func:`components.train.mpijob.job.training_name`.
+        training: name of the training; see ``components.train.mpijob.job.training_name``.
         parameters: of the step.
         settings: of the cluster.
         owner: for the jobs' owner references, if any.
@@ -68,7 +68,7 @@ class MpiJobLauncher:
         self._reported: set[str] = set()
 
     def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
-        """See :class:`components.train.launching.launch.Launcher`; failures are reported in one line.
+        """See ``components.train.launching.launch.Launcher``; failures are reported in one line.
 
         Raises:
             TrainingFailed: a worker's message about invalid input, or the cause of a permanent failure.

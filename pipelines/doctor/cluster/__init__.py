@@ -29,7 +29,7 @@ def examine_cluster(settings: ClusterSettings, debug: bool = False, **asked: str
     Args:
         settings: of the steps.
         debug: show the traceback of a failed check.
-        asked: see :func:`pipelines.doctor.cluster.examined.gather`.
+        asked: see ``pipelines.doctor.cluster.examined.gather``.
     """
     examined = gather(settings, **asked)
     checks = (*SERVERS, *OBJECTS) if examined.kubernetes else (*SERVERS, Check("others", _others))

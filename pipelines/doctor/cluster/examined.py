@@ -64,15 +64,15 @@ class Kubernetes:
             raise
 
     def object(self, plural: str, name: str, namespace: str = "") -> Json | None:
-        """An object of the core group in a namespace, by default kfrec's; see :meth:`get`."""
+        """An object of the core group in a namespace, by default kfrec's; see ``get``."""
         return self.get(f"/api/v1/namespaces/{namespace or self.namespace}/{plural}/{quote(name, safe='')}")
 
     def post(self, path: str, body: Json, headers: dict[str, str] | None = None) -> Json:
-        """The API server's response to a posted object; see :meth:`get`."""
+        """The API server's response to a posted object; see ``get``."""
         return self._ask("POST", path, body, headers or {})
 
     def served(self, group: str, plural: str) -> list[str]:
-        """The served versions of a resource, from API discovery; see :meth:`get`."""
+        """The served versions of a resource, from API discovery; see ``get``."""
         group_list = self.get(f"/apis/{group}") or {}
         versions = [entry["version"] for entry in group_list.get("versions", ())]
         return [version for version in versions if plural in self._plurals(f"/apis/{group}/{version}")]

@@ -58,7 +58,7 @@ class Reviews:
 
 @dataclass(frozen=True)
 class Interests:
-    """The interests behind reviews, one array element each, in the order of :class:`Reviews`.
+    """The interests behind reviews, one array element each, in the order of ``Reviews``.
 
     Attributes:
         owner: int64 [reviews], the user, from 0.

@@ -11,7 +11,7 @@ from components.models.tables.placement import sharding_of
 
 
 def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, has_padding: bool = False) -> tf.Tensor:
-    """See :func:`components.models.ops.rows.look_up`.
+    """See ``components.models.ops.rows.look_up``.
 
     A half-precision copy of the table is small compared to the gathered rows. Each look-up scatter-adds its gradient
     into a separate dense table, which is smaller than a list of all look-ups' rows. Padding, by far the most frequent

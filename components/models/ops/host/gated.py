@@ -15,12 +15,12 @@ Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
 
 
 def gru(inputs: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
-    """See :func:`components.models.ops.recurrence.gru`."""
+    """See ``components.models.ops.recurrence.gru``."""
     return _all_states(inputs, *weights) if _supports(inputs, *weights) else NotImplemented
 
 
 def augru(inputs: tf.Tensor, attention: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
-    """See :func:`components.models.ops.recurrence.augru`."""
+    """See ``components.models.ops.recurrence.augru``."""
     return _last_state(inputs, *weights, 1.0 - attention) if _supports(inputs, *weights) else NotImplemented
 
 

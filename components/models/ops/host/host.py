@@ -44,7 +44,7 @@ def _borders(total: int, least: int = 1) -> list[int]:
 
 
 def parts(total: int) -> int:
-    """The number of chunks that :func:`in_parts` splits ``range(total)`` into."""
+    """The number of chunks that ``in_parts`` splits ``range(total)`` into."""
     return len(_borders(total)) - 1
 
 

@@ -38,13 +38,13 @@ def kept_size(sizes: Sizes) -> int:
 
 
 def forward_room(sizes: Sizes) -> int:
-    """Scratch floats of :func:`forward`."""
+    """Scratch floats of ``forward``."""
     _, _, inputs, others, _, first, second = sizes
     return TILE * (inputs + others + 2 * padded(first) + padded(second))
 
 
 def backward_room(sizes: Sizes) -> int:
-    """Scratch floats of :func:`backward`."""
+    """Scratch floats of ``backward``."""
     _, _, inputs, others, _, first, second = sizes
     return TILE * (inputs + others + 3 * padded(first) + padded(second))
 
@@ -57,12 +57,12 @@ def gradient_sizes(sizes: Sizes) -> tuple[int, ...]:
 
 
 def packed_forward(of_x: np.ndarray, of_y: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The weights for :func:`forward`: Wx ``[I, F1]``, Wy ``[J, F1]`` and W2 ``[F1, F2]`` in panels."""
+    """The weights for ``forward``: Wx ``[I, F1]``, Wy ``[J, F1]`` and W2 ``[F1, F2]`` in panels."""
     return packed(of_x, of_y, second)
 
 
 def packed_backward(of_x: np.ndarray, of_y: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The weights for :func:`backward`: their transposes in panels."""
+    """The weights for ``backward``: their transposes in panels."""
     return packed(of_x.T, of_y.T, second.T)
 
 
@@ -90,13 +90,13 @@ def forward(  # type: ignore[no-untyped-def]
         x: [T or more, B, I].
         y: [N, T, B, J].
         shares: [B, P1], or [P1] for a common share.
-        weights: of :func:`packed_forward`.
+        weights: of ``packed_forward``.
         second_bias: b2, [P2].
         output: w3 and b3, [P2 + 1].
         sizes: T, B, I, J, N, F1, F2.
         wide, narrow: P1, P2.
-        room: scratch, :func:`forward_room`.
-        kept: output for the backward pass, :func:`kept_size`.
+        room: scratch, ``forward_room``.
+        kept: output for the backward pass, ``kept_size``.
         scores: output, [N, T, B].
     """
     steps, samples, inputs, others, kinds, first_units, _ = sizes
@@ -151,14 +151,14 @@ def backward(  # type: ignore[no-untyped-def]
     x, y, own_share, weights, output, sizes, wide, narrow, first, last, kept, upstream, room, of_x, of_y,
     of_shares, of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias,
 ):  # fmt: skip
-    """The backward pass of :func:`forward`, for the same tiles.
+    """The backward pass of ``forward``, for the same tiles.
 
     Args:
-        x, y, output, sizes, wide, narrow, kept: of :func:`forward`.
+        x, y, output, sizes, wide, narrow, kept: of ``forward``.
         own_share: whether shares are per sample.
-        weights: of :func:`packed_backward`.
+        weights: of ``packed_backward``.
         upstream: the scores' gradients, [N, T, B].
-        room: scratch, :func:`backward_room`.
+        room: scratch, ``backward_room``.
         of_x: output, [T, B, I].
         of_y: output, [N, T, B, J].
         of_shares: output, [B, P1] for shares per sample.

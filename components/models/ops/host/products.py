@@ -1,7 +1,7 @@
 """Small matrix products that stay in a processor's caches, by vector instructions.
 
 Blocks of a result accumulate in registers: ROWS rows of one to three vectors of LANES floats. Weights, the right
-factors of many products, are first packed into panels of a block's width, which :func:`multiply` reads sequentially. A
+factors of many products, are first packed into panels of a block's width, which ``multiply`` reads sequentially. A
 panel of more than DEEPEST rows is split into parts that fit into the L1 cache. All matrices are float32.
 
 References:
@@ -25,7 +25,7 @@ from components.native.compiled import kernel
 GRAIN = 16
 """Columns, and rows of results, must be multiples of this."""
 TILE = 64
-"""Rows of a left factor of :func:`multiply`."""
+"""Rows of a left factor of ``multiply``."""
 ROWS = 8 if HAS_32_REGISTERS else 4
 DEEPEST = 112
 

@@ -3,7 +3,7 @@
 TensorFlow runs each operation on the whole batch, which reads and writes memory. Here TILE samples go through all steps
 while weights and activations stay in the L2 cache.
 
-The equations are those of :class:`components.models.layers.recurrence.GatedRecurrence`. T steps, B samples, I inputs,
+The equations are those of ``components.models.layers.recurrence.GatedRecurrence``. T steps, B samples, I inputs,
 H units; I and H are multiples of GRAIN. All arrays are float32, contiguous and flat.
 """
 
@@ -25,12 +25,12 @@ def saved_size(steps: int, samples: int, units: int) -> int:
 
 
 def forward_room(inputs: int, units: int) -> int:
-    """Scratch floats of :func:`forward`."""
+    """Scratch floats of ``forward``."""
     return TILE * (inputs + units) + TILE * 4 * units
 
 
 def backward_room(inputs: int, units: int) -> int:
-    """Scratch floats of :func:`backward`."""
+    """Scratch floats of ``backward``."""
     return TILE * (_across(units) + units + inputs)
 
 
@@ -41,7 +41,7 @@ def _across(units):  # type: ignore[no-untyped-def]
 
 
 def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
-    """The weights for :func:`forward`: [Wu Wr; Uu Ur], Wc and Uc in panels.
+    """The weights for ``forward``: [Wu Wr; Uu Ur], Wc and Uc in panels.
 
     Args:
         kernels: ``[3, I, H]``, of update gate, reset gate and candidate.
@@ -52,7 +52,7 @@ def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
 
 
 def packed_backward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
-    """The weights for :func:`backward`: the transposes of [Wc Wu Wr] and [Uu Ur Uc] in panels."""
+    """The weights for ``backward``: the transposes of [Wc Wu Wr] and [Uu Ur Uc] in panels."""
     return packed(_side_by_side(kernels[[2, 0, 1]]).T, _side_by_side(recurrent).T)
 
 
@@ -67,11 +67,11 @@ def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):
     Args:
         x: [T, B, I].
         carry: [T, B], 1 - attention; empty for a plain recurrence.
-        weights: of :func:`packed_forward`.
+        weights: of ``packed_forward``.
         biases: [3, H].
         sizes: T, B, I, H.
-        saved: output for the backward pass, :func:`saved_size`.
-        room: scratch, :func:`forward_room`.
+        saved: output for the backward pass, ``saved_size``.
+        room: scratch, ``forward_room``.
         states: output, the state after each step, [T, B, H].
     """
     steps, samples, inputs, units = sizes
@@ -130,14 +130,14 @@ def backward(  # type: ignore[no-untyped-def]
     x, carry, weights, sizes, first, last, saved, states, upstream, every, room, of_x, of_kernels,
     of_recurrent, of_biases, of_carry,
 ):  # fmt: skip
-    """The backward pass of :func:`forward`, for the same tiles.
+    """The backward pass of ``forward``, for the same tiles.
 
     Args:
-        x, carry, sizes, saved, states: of :func:`forward`.
-        weights: of :func:`packed_backward`.
+        x, carry, sizes, saved, states: of ``forward``.
+        weights: of ``packed_backward``.
         upstream: the gradient of all states, [T, B, H], or of the last one, [B, H].
         every: whether ``upstream`` is that of all states.
-        room: scratch, :func:`backward_room`.
+        room: scratch, ``backward_room``.
         of_x: output, [T, B, I].
         of_kernels: accumulated, [I, 3 H], of candidate, update and reset gate.
         of_recurrent: accumulated, [H, 3 H], of update and reset gate and candidate.

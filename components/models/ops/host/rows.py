@@ -47,7 +47,7 @@ def look_up(table: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.
 
 
 def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
-    """See :func:`components.models.ops.rows.sum_by_row`."""
+    """See ``components.models.ops.rows.sum_by_row``."""
     values = gradient.values
     if gradient.shape[0] is None or values.shape.rank != 2 or not supports(values.shape[-1], values.dtype):
         return NotImplemented
@@ -89,7 +89,7 @@ def share_of(position, shares):  # type: ignore[no-untyped-def]
 
 
 def summed(values: np.ndarray, positions: np.ndarray, count: int) -> np.ndarray:
-    """See :func:`sums`; returns ``values`` if the places are 0, 1, 2, ..."""
+    """See ``sums``; returns ``values`` if the places are 0, 1, 2, ..."""
     if len(positions) == count and in_order(positions):
         return values
     out = zeros(count, values.shape[1])

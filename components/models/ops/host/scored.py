@@ -15,7 +15,7 @@ from components.models.ops.host.products import GRAIN, padded, widened
 def score_pairs(
     x: tf.Tensor, y: tf.Tensor, share: tf.Tensor, of_x: tf.Tensor, of_y: tf.Tensor, *layers: tf.Tensor
 ) -> tf.Tensor:
-    """See :func:`components.models.ops.pairs.score_pairs`."""
+    """See ``components.models.ops.pairs.score_pairs``."""
     if len(layers) != 4 or any(operand.dtype != tf.float32 or operand.shape[-1] % GRAIN for operand in (x, y)):
         return NotImplemented
     return _scores(x, y, share, of_x, of_y, *layers)
@@ -32,7 +32,7 @@ def _scores(*args: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.
 
 
 class _Layers(NamedTuple):
-    """The layers as :func:`score_pairs` takes them."""
+    """The layers as ``score_pairs`` takes them."""
 
     share: np.ndarray
     of_x: np.ndarray

@@ -41,7 +41,7 @@ _LOWEST, _ZERO, _ONE = np.float32(-3e38), np.float32(0), np.float32(1)
 def search(
     table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """See :func:`components.models.ops.search.search`."""
+    """See ``components.models.ops.search.search``."""
     if sharding_of(table) is not None or not kernels.supports(table.shape[-1], target.dtype):
         return NotImplemented
     # Each distinct row is read from the table once, and its gradient is summed once.
@@ -121,7 +121,7 @@ def _forward(table, width, positions, mask, target, sizes, k, furthest, first, l
     """Searches the histories of samples ``[first, last)``.
 
     Args:
-        table, width, positions, mask, target: of :func:`_weighted`, flat.
+        table, width, positions, mask, target: of ``_weighted``, flat.
         sizes: L, F.
         k: maximum number of found items.
         furthest: largest distance of a score from the best one.
@@ -251,7 +251,7 @@ def _backward(  # type: ignore[no-untyped-def]
     """The gradients of scores and target.
 
     Args:
-        table, width, positions, mask, target, sizes, weights: of :func:`_forward`.
+        table, width, positions, mask, target, sizes, weights: of ``_forward``.
         upstream: the gradients of the sums, [B, 3, F * width].
         room: scratch, [2, padded L].
         of_scores: output, [B, padded L].
@@ -297,10 +297,10 @@ def _add(  # type: ignore[no-untyped-def]
     An item's gradient is a sum of four vectors, from its three weightings and its score.
 
     Args:
-        positions, mask, target, weights, upstream, width, sizes: of :func:`_backward`.
-        of_scores: output of :func:`_backward`.
+        positions, mask, target, weights, upstream, width, sizes: of ``_backward``.
+        of_scores: output of ``_backward``.
         samples: B.
-        share, shares: index and number of shares, :func:`rows.share_of`.
+        share, shares: index and number of shares, ``rows.share_of``.
         room: int32 scratch, [2, F * (L + 1)].
         of_table: accumulated, [R, width].
     """

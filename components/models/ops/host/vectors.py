@@ -72,7 +72,7 @@ def store(typing: Any, array: Any, at: Any, values: Any) -> Any:
 
 @intrinsic
 def stream(typing: Any, array: Any, at: Any, values: Any) -> Any:
-    """A non-temporal :func:`store`, for values that are read much later; the address must be aligned to a vector."""
+    """A non-temporal ``store``, for values that are read much later; the address must be aligned to a vector."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         out, pointer, value = arguments
