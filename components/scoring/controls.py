@@ -12,11 +12,12 @@ from components.artifacts import open_input
 from components.feature_spec import FeatureSpec
 from components.progress import progress
 from components.scoring.columns import KeptColumns
+from components.scoring.mixing import mixed
 from components.scoring.model import ExportedModel, NotFinite, joined
 from components.scoring.split import in_place, targets_of, translated
 from components.tasks import Baselines, Controlled, Controls, Kept, Samples, Scores
 
-_FITTED_AT_ONCE = 16_384  # samples
+_AT_ONCE = 16_384  # samples
 
 
 def score_controls(
@@ -30,7 +31,7 @@ def score_controls(
     batch_size: int,
     lookups: Mapping[str, np.ndarray],
 ) -> Controlled:
-    """Scores a sample of the test split: all of it if it is small enough, or else random blocks of its records.
+    """Scores a sample of the test split: all of it if it is small enough, or else random blocks or groups.
 
     Args:
         controls: of the task.
@@ -52,10 +53,16 @@ def score_controls(
     probed = [name for probe in controls.probes for name in probe.reads]
     held = baselines.features if baselines else ()
     targets = [target.name for target in spec.targets]
-    records = Records(spec, "test", list(dict.fromkeys((*targets, *columns.features, *model.inputs, *probed, *held))))
+    together = filter(None, (controls.together,))
+    wanted = dict.fromkeys((*targets, *columns.features, *model.inputs, *probed, *held, *together))
+    records = Records(spec, "test", list(wanted))
     all_rows = records.rows <= controls.samples
-    # Blocks keep the samples of a user together if the split does, and are read alone.
-    samples = next(records.batches(min(records.rows, controls.samples), seed=None if all_rows else 0))
+    if all_rows or not controls.together:
+        # Blocks keep the samples of a user together if the split does, and are read alone.
+        samples: Samples = next(records.batches(min(records.rows, controls.samples), seed=None if all_rows else 0))
+    else:
+        share = np.uint64(controls.samples / records.rows * 2**64)
+        samples = _of_groups(records.batches(_AT_ONCE), controls.together, share)
     columns.add(samples)
     passes = [probe for probe in controls.probes if not set(model.inputs).isdisjoint(probe.changes)]
     lengths = columns.newest_count()
@@ -79,6 +86,12 @@ def score_controls(
     if baselines is None:
         return Controlled(sample, others, trained)
     return Controlled(sample, others | baselines.scores(samples), trained, baselines.about)
+
+
+def _of_groups(batches: Iterator[Samples], group: str, below: np.uint64) -> Samples:
+    """The samples of the groups whose mixed ids are below a number."""
+    parts = [{name: values[mixed(batch[group]) < below] for name, values in batch.items()} for batch in batches]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def fit_baselines(baselines: Baselines, spec: FeatureSpec, tfrecord: Path, samples: int) -> int:
@@ -107,7 +120,7 @@ def fit_baselines(baselines: Baselines, spec: FeatureSpec, tfrecord: Path, sampl
 
     def half(begin: float, end: float) -> Iterator[Samples]:
         part = Records(spec, "train", features, files=range(files), part=(begin * read / total, end * read / total))
-        return part.batches(_FITTED_AT_ONCE) if part.rows else iter(())
+        return part.batches(_AT_ONCE) if part.rows else iter(())
 
     if read:
         baselines.fit(half(0.0, 0.5), half(0.5, 1.0))
@@ -132,6 +145,8 @@ def _scores(
 ) -> dict[str, np.ndarray]:
     """The model's outputs; computed in an order of falling lengths, as in score_split."""
     rows = len(samples[model.inputs[0]])
+    if not rows:
+        return model.nothing()
     scores = []
     for first in range(0, rows, batch_size):
         part: slice | np.ndarray = slice(first, first + batch_size)

@@ -11,6 +11,7 @@ from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import read_values
 from components.progress import progress
 from components.scoring.catalogue import Catalogue
+from components.scoring.mixing import mixed
 from components.scoring.newest import NewestSamples, choice_label, events_of, is_chosen
 from components.scoring.raw import RawModel
 from components.scoring.split import READ_AHEAD, translated
@@ -108,12 +109,12 @@ def _newest_positives(spec: FeatureSpec, inputs: list[str], users: int) -> Newes
                 keys = np.where(np.isin(ids, known), ids, -oldest_two(events))
             else:
                 keys = first + chosen
-            near = _hash(keys) <= largest
+            near = mixed(keys) <= largest
             sampled.add(keys[near], events[near], {name: batch[name][chosen[near]] for name in inputs})
             if len(sampled) > users:
                 held = sampled.users
-                order = np.argsort(_hash(held), kind="stable")[:users]
-                largest = _hash(held)[order[-1]]
+                order = np.argsort(mixed(held), kind="stable")[:users]
+                largest = mixed(held)[order[-1]]
                 sampled.keep(held[np.sort(order)])
             first += rows
             bar.advance(rows)
@@ -126,11 +127,3 @@ def _known_users(spec: FeatureSpec, user: str) -> np.ndarray:
     if vocabulary is not None:
         return read_values(spec, vocabulary)[0]
     return np.arange(1, (spec.features[user].cardinality or 0) + 1) if user else np.zeros(0, np.int64)
-
-
-def _hash(keys: np.ndarray) -> np.ndarray:
-    """Steele et al., "Fast Splittable Pseudorandom Number Generators", 2014 (SplitMix64), uint64."""
-    mixed = keys.astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))

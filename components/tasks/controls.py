@@ -62,6 +62,8 @@ class Controls:
         baselines: None if the data lack what they read.
         output: of the model's signature, which is compared with the baselines, ``[n]``.
         samples: largest number of test samples to score, a random part of the split.
+        together: feature whose equal values stay together in that part, such as the group of a ranking, which its
+            number then only approximates; empty draws blocks of records.
         training_samples: largest number of training samples to fit the baselines on, from the split's beginning.
     """
 
@@ -70,3 +72,4 @@ class Controls:
     output: str
     samples: int
     training_samples: int
+    together: str = ""

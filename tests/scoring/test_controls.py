@@ -100,6 +100,21 @@ def test_the_model_sees_the_id_of_unknown_users_and_padding_alone(data: Path) ->
     np.testing.assert_array_equal(sums, np.zeros(1200, np.float32))
 
 
+@pytest.mark.parametrize(("rows", "least", "most"), [(600, 300, 900), (1, 0, 60)])
+def test_a_sample_of_groups_has_all_samples_of_each(data: Path, rows: int, least: int, most: int) -> None:
+    spec, model = load_feature_spec(data), model_of(data, by_item)
+    wanted = controls(spec, ClickEvaluation(control_samples=rows))
+    assert wanted is not None
+    scores = score_split(spec, model, TASK.kept)
+    together = replace(wanted, together="uid")
+    found = score_controls(
+        together, spec, model, scores, keep=TASK.kept, tfrecord=data, batch_size=512, lookups={}
+    ).model
+    users, counts = np.unique(found.kept["user"], return_counts=True)
+    assert least <= len(found.labels) <= most
+    assert counts.tolist() == [np.count_nonzero(scores.kept["user"] == user) for user in users.tolist()]
+
+
 def test_the_baseline_finds_the_planted_cause(data: Path) -> None:
     found = scored(data, model_of(data, by_item))
     labels, baseline, recency = found.model.labels, of(found, "baseline"), of(found, "recency")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from components.contract import PROBABILITY
-from components.feature_spec import FeatureSpec
+from components.feature_spec import Channel, FeatureSpec
 from components.metrics import Interval, RankedGroups, mean_interval
 from components.tasks.binary.columns import column_baselines
 from components.tasks.binary.controls import Intervals
@@ -21,7 +21,8 @@ def controls(spec: FeatureSpec, parameters: RankingEvaluation) -> Controls | Non
     baselines = column_baselines(spec) if parameters.baseline_samples and parameters.control_samples else None
     if baselines is None:
         return None
-    return Controls((), baselines, PROBABILITY, parameters.control_samples, parameters.baseline_samples)
+    (group,) = spec.channels[Channel.GROUP][:1]
+    return Controls((), baselines, PROBABILITY, parameters.control_samples, parameters.baseline_samples, group)
 
 
 def map_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Intervals:
