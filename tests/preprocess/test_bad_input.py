@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from components.artifacts import adopt, open_artifact
+from components.workflows.quarantine import ARRAY
 from tests.preprocess.raw import Review, error_of, preprocess, raw_folder, review_line
 
 REVIEWS: list[Review] = [("ann", f"i{number}", number) for number in range(5)]
