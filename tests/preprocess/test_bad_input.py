@@ -181,3 +181,17 @@ def test_metadata_lines_are_quarantined_too(tmp_path: Path) -> None:
         (6, "no asin"),
         (7, "neither JSON nor a Python literal"),
     ]
+
+
+def test_times_in_two_units_are_named(tmp_path: Path) -> None:
+    times = [1_300_000_000, 1_300_000_001, 1_300_000_002_000, 1_300_000_003_000, 1_300_000_004]
+    raw = raw_folder(tmp_path / "raw", [("ann", f"i{number}", time) for number, time in enumerate(times)], CATEGORIES)
+    message = error_of(raw, tmp_path / "parquet")
+    assert "reviews_Test.json: unixReviewTime is in milliseconds and in seconds since 1970; give all" in message
+
+
+def test_many_items_without_a_category_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    preprocess(raw_folder(tmp_path / "few", REVIEWS, {"i0": "x"}), tmp_path / "a")
+    assert "4 of 5 reviews are of items without a category in the metadata" in capsys.readouterr().out
+    preprocess(raw_folder(tmp_path / "all", REVIEWS, CATEGORIES), tmp_path / "b")
+    assert "without a category" not in capsys.readouterr().out

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
+from components.datasets.amazon_reviews.histories import NO_CATEGORY
 from components.datasets.amazon_reviews.items import parse_items, write_items
 from components.datasets.amazon_reviews.raw_files import META, REVIEWS
 from components.datasets.amazon_reviews.reviews import parse_reviews
@@ -26,6 +27,7 @@ from components.feature_spec.spec import FILENAME
 from components.workflows import fork_server
 from components.workflows.import_ahead import import_ahead
 from components.workflows.reading import RawReader
+from components.workflows.time_units import TimeUnits
 
 if TYPE_CHECKING:
     from components.datasets.amazon_reviews.encoding import Encoder
@@ -35,6 +37,8 @@ _REVIEWS = (
     Profiled("asin", CATEGORY, counted=True),
     Profiled("unixReviewTime", TIME),
 )
+# Share of the reviews that should be of items with a category.
+_MANY = 0.95
 _ITEMS = (Profiled("asin", CATEGORY), Profiled("category", CATEGORY))
 
 
@@ -54,13 +58,20 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         earlier = _earlier(parameters, scratch / "given")
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
         profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
+        units = TimeUnits()
         for reviews in reader.tables(reviews_files, parse_reviews, "reviews", "reading reviews", profiler):
             runs.add(reviews)
+            units.add(reviews["unixReviewTime"].to_numpy())
             if runs.rows / reader.share > parameters.reviews_per_partition:
                 fork_server.start_early(parameters.workers, scheduler)
         partitions = runs.partitions_of(parameters.reviews_per_partition)
         if not runs.rows:
             raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
+        if units.mixed:
+            raise KfrecError(
+                f"{', '.join(path.name for path in reviews_files)}: unixReviewTime is in {units.mixed} since 1970; give "
+                "all reviews one unit"
+            )
         items = scratch / "items.arrow"
         profiler = job.profiler.table("items", _ITEMS, ["asin"])
         write_items(reader.tables(metadata_files, parse_items, "item metadata", "reading metadata", profiler), items)
@@ -73,6 +84,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
         with dask_workers(parameters.workers, scheduler, len(partitions)) as workers:
             histories = select_histories(workers, partitions, items, metadata_files[0], parameters, scratch)
+            _tell_lacking(sum(part.reviews for part in histories), sum(part.with_category for part in histories))
             encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, reviews_files[0])
             samples = write_splits(workers, encoded, parameters, job.output, reviews_files[0])
 
@@ -94,6 +106,16 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             "reviews": sum(part.reviews for part in histories),
             "malformed_lines": reader.malformed_lines,
         }
+
+
+def _tell_lacking(reviews: int, with_category: int) -> None:
+    """Prints how many reviews are of items without a category, if many are."""
+    if with_category < _MANY * reviews:
+        print(
+            f"{reviews - with_category:,} of {reviews:,} reviews are of items without a category in the metadata; these "
+            f"items share the category {NO_CATEGORY}",
+            flush=True,
+        )
 
 
 def _earlier(parameters: Any, scratch: Path) -> Encoder | None:

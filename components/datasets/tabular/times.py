@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from components.datasets.tabular.entries import Scalar
 from components.datasets.tabular.values import is_text, numbers, texts
 from components.errors import KfrecError
+from components.workflows.time_units import TimeUnits
 
 # A year first, then month and day, and a time with fractions and a zone, each if wanted.
 _ISO = (
@@ -21,9 +22,6 @@ _ISO = (
 # Digits with what stands between the parts of a date, or a month's name.
 _LIKE_A_DATE = r"\d[-/. ,:] ?[\dA-Za-z]|[A-Za-z]{3,9}\.? \d"
 NUMBERS, DATES = "numbers", "dates"
-# Seconds since 1970 of 1985 to 2128, in the units that clocks count: a column has one of them.
-_FIRST, _LAST = 5e8, 5e9
-_UNITS = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
 
 
 class Times:
@@ -42,7 +40,7 @@ class Times:
 
     def __init__(self, column: str, format: str, place: str) -> None:
         self._column, self._format, self._place = column, format, place
-        self._units: set[str] = set()
+        self._units = TimeUnits()
         self.kind = ""
 
     def read(self, column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -97,11 +95,8 @@ class Times:
         known = values[~np.isnan(values)]
         if len(known):
             self._note(NUMBERS)
-            for name, unit in _UNITS.items():
-                if ((known >= _FIRST * unit) & (known < _LAST * unit)).any():
-                    self._units.add(name)
-        if len(self._units) > 1:
-            units = " and in ".join(sorted(self._units))
+            self._units.add(known)
+        if units := self._units.mixed:
             raise KfrecError(
                 f"{self._place}: split: column {self._column} holds times in {units} since 1970; give one unit"
             )
