@@ -68,10 +68,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         if not runs.rows:
             raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
         if units.mixed:
-            raise KfrecError(
-                f"{', '.join(path.name for path in reviews_files)}: unixReviewTime is in {units.mixed} since 1970; give "
-                "all reviews one unit"
-            )
+            names = ", ".join(path.name for path in reviews_files)
+            raise KfrecError(f"{names}: unixReviewTime is in {units.mixed} since 1970; give all reviews one unit")
         items = scratch / "items.arrow"
         profiler = job.profiler.table("items", _ITEMS, ["asin"])
         write_items(reader.tables(metadata_files, parse_items, "item metadata", "reading metadata", profiler), items)
@@ -112,8 +110,8 @@ def _tell_lacking(reviews: int, with_category: int) -> None:
     """Prints how many reviews are of items without a category, if many are."""
     if with_category < _MANY * reviews:
         print(
-            f"{reviews - with_category:,} of {reviews:,} reviews are of items without a category in the metadata; these "
-            f"items share the category {NO_CATEGORY}",
+            f"{reviews - with_category:,} of {reviews:,} reviews are of items without a category in the metadata; "
+            f"these items share the category {NO_CATEGORY}",
             flush=True,
         )
 
