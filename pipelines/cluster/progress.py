@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 ENDED = {"SUCCEEDED": 0, "SKIPPED": 0, "FAILED": 1, "CANCELED": 1}
 # Lines of a failed step's log, and of a running one's, that are read.
 LAST_LINES, READ_LINES = 20, 2000
-# The step whose log reports the state of an MPIJob, the lines that do, and seconds between two looks at them.
-_WITH_A_JOB, _BETWEEN_LOOKS = "train", 15.0
+# The step whose log reports the state of an MPIJob, the lines that do, and seconds between two looks at them, which
+# double up to the longest while there is no log, or none for this caller.
+_WITH_A_JOB, _BETWEEN_LOOKS, _LONGEST_BETWEEN = "train", 15.0, 300.0
 _OF_A_JOB = re.compile(r"\bMPIJobs? |-(worker|launcher)\S* (has no node|cannot get its image)|^pods cannot be created"
                        r"|over its quota")  # fmt: skip
 _ATTEMPT = re.compile(r"\(\d+\)$")
@@ -115,15 +116,17 @@ class _JobLines:
     def __init__(self, host: str, run_id: str, echo: Callable[[str], None]) -> None:
         self._host, self._run_id, self._echo = host, run_id, echo
         self._repeated: set[str] = set()
-        self._next, self._ended = 0.0, False
+        self._next, self._wait, self._ended = 0.0, _BETWEEN_LOOKS, False
 
     def look(self, task: Any, nodes: list[Any]) -> None:
         """Reads the log from time to time while the step runs, and when it has succeeded."""
         state = task.state if task is not None else None
         ended = state == "SUCCEEDED" and not self._ended
         if ended or (state == "RUNNING" and time.monotonic() >= self._next):
-            self._next, self._ended = time.monotonic() + _BETWEEN_LOOKS, ended
-            for line in _log(self._host, self._run_id, task, nodes):
+            lines = _log(self._host, self._run_id, task, nodes)
+            self._wait = _BETWEEN_LOOKS if lines else min(2 * self._wait, _LONGEST_BETWEEN)
+            self._next, self._ended = time.monotonic() + self._wait, ended
+            for line in lines:
                 if _OF_A_JOB.search(line) and line not in self._repeated:
                     self._repeated.add(line)
                     self._echo(f"{_WITH_A_JOB}: {line}")
@@ -154,19 +157,28 @@ def _by_step(nodes: list[Any], steps: Collection[str]) -> dict[str, Any]:
 
 
 def _below(node: Any, nodes: list[Any]) -> list[Any]:
-    """A node and those below it, each level after the one above."""
-    by_pod = {other.pod_name: other for other in nodes if other.pod_name}
+    """A node and those below it, each level after the one above.
+
+    KFP links nodes by names of pods, some with the template and some without; their last part is the node's own.
+    """
+    by_number = {_number(other.pod_name): other for other in nodes if other.pod_name}
     below = [node]
     for below_node in below:
-        children = [by_pod[child.pod_name] for child in below_node.child_tasks or () if child.pod_name in by_pod]
+        numbers = [_number(child.pod_name) for child in below_node.child_tasks or () if child.pod_name]
+        children = [by_number[number] for number in numbers if number in by_number]
         below += [child for child in children if child not in below]
     return below
+
+
+def _number(pod_name: str) -> str:
+    """The hash that Argo gives a node, which ends the name of its pod."""
+    return pod_name.rpartition("-")[2]
 
 
 def _log(host: str, run_id: str, task: Any, nodes: list[Any]) -> list[str]:
     """The end of the log of a step's newest pod; empty if it cannot be read."""
     for node in reversed(_below(task, nodes)):
-        for template in _TEMPLATES if node.pod_name else ():
+        for template in _TEMPLATES if node.pod_name and not node.child_tasks else ():
             before, dash, number = node.pod_name.rpartition("-")
             if lines := log_of(host, run_id, f"{before}{dash}{template}{number}", READ_LINES):
                 return lines

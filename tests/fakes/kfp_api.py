@@ -52,6 +52,7 @@ class KfpApi:
         failed_step: the step that fails if the last state is FAILED.
         task_message: of the failed step's pod; empty shows none.
         log: of the failed step's pod.
+        template: of a pod, which its name has in the list of tasks; empty lists the node's name, as links always do.
         rights: (resource, verb) that the caller has; None is every right. Only a KFP of several users asks for them.
         allowed_accounts: service accounts that runs may have; None is any, as before KFP 2.18.
         before_call: called with method and path of each request before it is carried out.
@@ -72,7 +73,7 @@ class KfpApi:
         self.token = ""
         self.states = ["PENDING", "RUNNING", "SUCCEEDED"]
         self.failed_step = "train"
-        self.task_message = self.log = ""
+        self.task_message = self.log = self.template = ""
         self.rights: set[tuple[str, str]] | None = None
         self.allowed_accounts: set[str] | None = None
         self.before_call: Callable[[str, str], None] = lambda method, path: None
@@ -177,7 +178,7 @@ class KfpApi:
         run.update({"state": state, **error})
         tasks = [_node("root", state, "")]
         for at, (step, of_step) in enumerate(zip(["download", self.failed_step], states, strict=True)):
-            tasks += _nodes_of(step, of_step, self.task_message, 10 * at)
+            tasks += _nodes_of(step, of_step, self.task_message, 10 * at, self.template)
         return {**run, "run_details": {"task_details": tasks}}
 
     def read_log(self, run: str, pod: str, query: Json, body: Any) -> str:
@@ -255,15 +256,16 @@ class KfpApi:
         return {name: [item for _, item in rest[:size]], "total_size": len(rows), **more}
 
 
-def _nodes_of(step: str, state: str, message: str, number: int) -> list[Json]:
+def _nodes_of(step: str, state: str, message: str, number: int, template: str) -> list[Json]:
     """What KFP 2.17 lists of a step: each node of the workflow, some without name and state."""
     failed = {"error": {"code": 2, "message": message}} if message and state == "FAILED" else {}
-    pods = [f"{_WORKFLOW}-{number + each}" for each in range(6)]
+    ids = [f"{_WORKFLOW}-{number + each}" for each in range(6)]
+    pods = [f"{_WORKFLOW}-{template}{number + each}" for each in range(6)]
     return [
         _node(f"{step}-driver", "SUCCEEDED", pods[1]),
-        _node(step, state, pods[2], pods[1], pods[3]),
+        _node(step, state, pods[2], ids[1], ids[3]),
         # The first attempt ends before the step does, which is retried.
-        _node(f"{step}(0)", "FAILED" if state != "PENDING" else state, pods[3], pods[4], pods[5]),
+        _node(f"{step}(0)", "FAILED" if state != "PENDING" else state, pods[3], ids[4], ids[5]),
         {"task_id": str(uuid.uuid4()), "pod_name": pods[4]},
         {**_node("executor(0)", state, pods[5]), **failed},
     ]

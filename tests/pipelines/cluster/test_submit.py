@@ -106,7 +106,11 @@ def test_a_run_that_fails_names_the_step_and_what_its_pod_said(
     assert told[-3:] == ["train: failed in 1 min 15 s", line, "run failed in train: a step failed"]
 
 
-def test_the_end_of_a_failed_steps_log_is_shown(api: KfpApi, url: str, client: Client, run_id: str) -> None:
+@pytest.mark.parametrize("template", ["", "retry-system-container-impl-"])
+def test_the_end_of_a_failed_steps_log_is_shown(
+    api: KfpApi, url: str, client: Client, run_id: str, template: str
+) -> None:
+    api.template = template
     api.states, api.log = ["FAILED"], "".join(f"line {n}\n" for n in range(3000)) + "error: no data\n"
     told: list[str] = []
     assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 1
