@@ -40,7 +40,6 @@ class MpiOperator:
         unschedulable: the scheduler's message if there is no node; empty schedules pods.
         image_trouble: the kubelet's message if a pull fails; empty pulls.
         pod_quota: message of a quota that rejects pods; empty admits them.
-        gang: whether pods are scheduled only when as many exist as schedulingPolicy.minAvailable says.
         enforces_deadlines: whether a job ends after its activeDeadlineSeconds.
         ssh_delay: seconds after its workers are ready until their names resolve and sshd answers.
         dead: workers that fail as soon as they are created.
@@ -50,7 +49,6 @@ class MpiOperator:
     def __init__(self, api: KubernetesApi, stage: Path, program: Callable[[int], Sequence[str]] | None = None) -> None:
         self.api, self._stage, self._program = api, stage, program
         self.unschedulable = self.image_trouble = self.pod_quota = ""
-        self.gang = False
         self.enforces_deadlines = True
         self.ssh_delay = 0.0
         self.dead: set[str] = set()
@@ -180,7 +178,7 @@ class MpiOperator:
         """Creates the workers, waits until they are ready, which they never are if one has failed, and starts sshd."""
         if self.pod_quota:
             self.api.event(name, "FailedCreate", f"Error creating: pods is forbidden: {self.pod_quota}")
-        while self.pod_quota or self.unschedulable or self.image_trouble or self._is_short_of_a_gang(name, workers):
+        while self.pod_quota or self.unschedulable or self.image_trouble:
             for pod in workers if not self.pod_quota else ():
                 self._pod(name, pod, "worker", self._pending())
             if not self._goes_on(name, uid, over):
@@ -199,10 +197,6 @@ class MpiOperator:
     def _all_run(self, workers: Sequence[str]) -> bool:
         return all(self.api.pods.get(pod, {}).get("status", {}).get("phase") == "Running" for pod in workers)
 
-    def _is_short_of_a_gang(self, name: str, workers: Sequence[str]) -> bool:
-        policy = self.api.jobs[name]["spec"]["runPolicy"].get("schedulingPolicy", {}) if name in self.api.jobs else {}
-        return self.gang and len(workers) < policy.get("minAvailable", len(workers) + 1)
-
     def _pending(self) -> Json:
         if self.image_trouble:
             waiting = {"reason": "ImagePullBackOff", "message": self.image_trouble}
@@ -210,7 +204,7 @@ class MpiOperator:
                          "restartCount": 0, "state": {"waiting": waiting}}  # fmt: skip
             return {"phase": "Pending", "containerStatuses": [container]}
         unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                       "message": self.unschedulable or "not enough pods of the group"}  # fmt: skip
+                       "message": self.unschedulable}  # fmt: skip
         return {"phase": "Pending", "conditions": [unscheduled]}
 
     def _launch(self, name: str, uid: str, pod: str, deadline: float) -> int | None:

@@ -359,13 +359,6 @@ def test_two_processes_of_one_step_share_each_job(place: Make) -> None:
     assert here.operator.tries == 2 and here.api.live_jobs() == [f"{TRAINING}-2"]
 
 
-def test_a_gang_is_complete_without_the_launcher_that_comes_after_it(place: Make) -> None:
-    here = place(slowly(0.1))
-    here.operator.gang = True
-    joined = in_background(here.run)
-    assert joined() is None
-
-
 def test_a_launcher_waits_until_the_workers_answer(place: Make) -> None:
     here = place(slowly(0.1))
     here.operator.ssh_delay = 2
