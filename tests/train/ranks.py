@@ -43,7 +43,8 @@ def on_ranks(size: int, transport: str, function: str, folder: Path, *arguments:
 
 
 # Modules whose tests look at what two ranks did in one pair of processes, which take longer to start than to work.
-# Each has ``rank_main(ranks, folder, *arguments)``, and ``prepare(folder)`` if it has arguments.
+# ``prepare(folder)`` gives the arguments, and ``rank_main(ranks, folder, *arguments)`` is what a rank does; where a
+# module has none, the arguments are the words of trainings by name.
 TOGETHER = (
     "tests.models.layers.test_batch_normalization",
     "tests.models.layers.test_global_batch",
@@ -67,7 +68,14 @@ def run_together(folder: Path, modules: Sequence[str]) -> None:
 
 def rank_main(ranks: Ranks, folder: Path, arguments: Mapping[str, Sequence[Any]]) -> None:
     for name, given in arguments.items():
-        importlib.import_module(name).rank_main(ranks, folder / name, *given)
+        getattr(importlib.import_module(name), "rank_main", run_workers)(ranks, folder / name, *given)
+
+
+def run_workers(ranks: Ranks, folder: Path, trainings: Mapping[str, Sequence[str]]) -> None:
+    from tests.train.in_process import run_worker
+
+    for name, words in trainings.items():
+        run_worker(words, folder / f"{name}-{ranks.rank}.log")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from components.errors import KfrecError
 from components.train.checkpoints.checkpoint import find_checkpoint, find_scored
 from components.train.checkpoints.listing import read_list
 from components.train.loop.log import read_log
-from components.train.loop.ranks import Ranks
 from components.train.loop.training import Training
 from components.train.results import Outcome, best_epoch
 from tests.train.dataset import write_dataset
@@ -269,11 +268,6 @@ def prepare(folder: Path) -> Sequence[Any]:
         "resumed": sharded | {"load_checkpoint_path": folder / WITHIN},
     }
     return [{name: arguments(data, folder / name, **changed) for name, changed in cases.items()}]
-
-
-def rank_main(ranks: Ranks, folder: Path, cases: Mapping[str, Sequence[str]]) -> None:
-    for name, words in cases.items():
-        run_worker(words, folder / f"{name}-{ranks.rank}.log")
 
 
 @pytest.mark.slow

@@ -26,7 +26,6 @@ from components.tasks.ranking import TASK
 from components.train.checkpoints.state import named_state_of
 from components.train.checkpoints.warm_start import warm_start
 from components.train.loop.log import read_log
-from components.train.loop.ranks import Ranks
 from tests.train.displays import write_displays
 from tests.train.in_process import run_worker
 
@@ -57,11 +56,7 @@ def train(data: Path, out: Path, **changed: Any) -> list[dict[str, Any]]:
 def prepare(folder: Path) -> Sequence[Any]:
     """The displays, and a training of one epoch, which is the warm-up, with sharded tables."""
     data = write_displays(folder / "displays")
-    return [arguments(data, folder / "two", epochs=1, table_placement="rows")]
-
-
-def rank_main(ranks: Ranks, folder: Path, words: Sequence[str]) -> None:
-    run_worker(words, folder / f"worker-{ranks.rank}.log")
+    return [{"two": arguments(data, folder / "two", epochs=1, table_placement="rows")}]
 
 
 def losses(records: list[dict[str, Any]]) -> np.ndarray:
@@ -103,7 +98,7 @@ def test_the_model_learns_to_rank(alone: Path) -> None:
 def test_two_ranks_have_the_loss_of_one(two: Path, alone: Path) -> None:
     records = read_log(two / "log.json")
     assert records[0]["data"]["workers"] == 2 and len(losses(records)) > 40
-    assert "6 of 6 embedding tables are sharded over 2 ranks (6 by rows)" in (two.parent / "worker-0.log").read_text()
+    assert "6 of 6 embedding tables are sharded over 2 ranks (6 by rows)" in (two.parent / "two-0.log").read_text()
     np.testing.assert_allclose(losses(records), losses(read_log(alone / "log.json"))[: len(losses(records))], atol=1e-4)
 
 

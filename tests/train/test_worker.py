@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from components.train import worker
 from components.train.checkpoints.state import VARIABLES, name_in
 from components.train.loop import runtime
 from components.train.loop.log import read_log
-from components.train.loop.ranks import Ranks
 from components.train.worker import BAD_INPUT, UNREACHABLE, main
 from tests.train.dataset import LONG, write_dataset
 from tests.train.in_process import run_worker
@@ -49,12 +48,6 @@ def train(data: Path, out: Path, **changed: Any) -> list[dict[str, Any]]:
     """Runs a worker in this process to its end, and returns the records of the log."""
     run_worker(arguments(data, out, **changed), out / "worker.log")
     return read_log(out / "log.json")
-
-
-def rank_main(ranks: Ranks, folder: Path, cases: Mapping[str, Sequence[str]]) -> None:
-    """What each of two ranks does: one training after another."""
-    for name, words in cases.items():
-        run_worker(words, folder / f"{name}-{ranks.rank}.log")
 
 
 def losses(records: list[dict[str, Any]]) -> np.ndarray:

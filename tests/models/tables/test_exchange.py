@@ -45,32 +45,19 @@ def looked_up(peers: Simulated, kinds: dict[str, str]) -> tuple[list[np.ndarray]
 
 @pytest.mark.parametrize("kinds", DIVIDED)
 @pytest.mark.parametrize("size", [2, 4])
-def test_every_rank_finds_the_rows_that_it_asks_for(kinds: dict[str, str], size: int) -> None:
-    for rank, (found, _, _) in enumerate(on_simulated(size, lambda peers: looked_up(peers, kinds))):
-        for name, values, asked in zip(SHAPES, found, ids(rank), strict=True):
-            np.testing.assert_array_equal(values, whole(name)[asked])
-
-
-@pytest.mark.parametrize("kinds", DIVIDED)
-@pytest.mark.parametrize("size", [2, 4])
-def test_a_part_starts_with_the_values_of_the_whole_table(kinds: dict[str, str], size: int) -> None:
-    for _, parts, _ in on_simulated(size, lambda peers: looked_up(peers, kinds)):
-        for name, (part, values) in zip(SHAPES, parts, strict=True):
-            expected = whole(name)[part.first :: part.step, part.begin : part.end][: part.rows]
-            np.testing.assert_array_equal(values, expected)
-
-
-@pytest.mark.parametrize("kinds", DIVIDED)
-@pytest.mark.parametrize("size", [2, 4])
-def test_the_gradient_of_a_part_is_the_sum_over_all_ranks(kinds: dict[str, str], size: int) -> None:
-    for _, parts, gradients in on_simulated(size, lambda peers: looked_up(peers, kinds)):
-        for number, (name, (part, _)) in enumerate(zip(SHAPES, parts, strict=True)):
+def test_every_rank_finds_the_rows_it_asks_for_and_the_gradient_of_its_part_is_the_sum_over_all(
+    kinds: dict[str, str], size: int
+) -> None:
+    for asking, (found, parts, gradients) in enumerate(on_simulated(size, lambda peers: looked_up(peers, kinds))):
+        for number, (name, values, (part, held)) in enumerate(zip(SHAPES, found, parts, strict=True)):
+            np.testing.assert_array_equal(values, whole(name)[ids(asking)[number]])
+            mine = slice(part.first, None, part.step), slice(part.begin, part.end)
+            np.testing.assert_array_equal(held, whole(name)[mine][: part.rows])
             expected = np.zeros(SHAPES[name])
             for rank in range(size):
                 np.add.at(expected, ids(rank)[number].reshape(-1), 1.0 + rank)
-            expected = expected[part.first :: part.step, part.begin : part.end][: part.rows]
             assert isinstance(gradients[number], tf.IndexedSlices)
-            np.testing.assert_allclose(tf.convert_to_tensor(gradients[number]), expected)
+            np.testing.assert_allclose(tf.convert_to_tensor(gradients[number]), expected[mine][: part.rows])
 
 
 def test_a_row_travels_once_however_often_it_is_asked_for() -> None:

@@ -13,10 +13,8 @@ import tensorflow as tf
 
 from components.artifacts.remote import fetch_artifact, publish_remote
 from components.train.loop.log import read_log
-from components.train.loop.ranks import Ranks
 from tests.fakes.object_stores import BUCKET
 from tests.train.displays import write_displays
-from tests.train.in_process import run_worker
 from tests.train.loop.table_models import MODELS, options
 from tests.train.mpijob.conftest import TRAINING, Place
 from tests.train.mpijob.test_launcher import in_background
@@ -29,11 +27,7 @@ def prepare(folder: Path) -> Sequence[Any]:
     """The displays, and a training that loses no worker."""
     data = write_displays(folder / "displays", train=300, test=100)
     (folder / "whole").mkdir()
-    return [[f"--dataset_dir={data}", f"--results_dir={folder / 'whole'}", *options(SETTINGS)]]
-
-
-def rank_main(ranks: Ranks, folder: Path, words: Sequence[str]) -> None:
-    run_worker(words, folder / f"worker-{ranks.rank}.log")
+    return [{"whole": [f"--dataset_dir={data}", f"--results_dir={folder / 'whole'}", *options(SETTINGS)]}]
 
 
 def weights(model: Path) -> dict[str, np.ndarray]:
