@@ -18,6 +18,7 @@ from pathlib import Path
 
 from components.errors import KfrecError
 from components.private import SAFE_PATH
+from components.train.launching.host_name import name_problem
 from components.train.launching.mpi import LIBRARY, mpi_environment
 from pipelines.doctor.examination import Check, Finding, examine, missing, note, ok
 from pipelines.ports import UI_PORT, free_port, require_free
@@ -112,32 +113,11 @@ def horovod(machine: Machine) -> Iterator[Finding]:
 
 
 def host_name(machine: Machine) -> Iterator[Finding]:
-    """The addresses that several workers listen at: of localhost for Horovod's launcher, of the host's name for Gloo.
-
-    Horovod's launcher takes a localhost that is no address of an interface for another machine and connects by SSH
-    (horovod/runner/util/network.py). Gloo crashes if it can listen at no address of the host's name
-    (gloo/transport/tcp/device.cc).
-    """
-    import psutil
-
-    local = {each.address for addresses in psutil.net_if_addrs().values() for each in addresses}
-    name = socket.gethostname()
-    try:
-        here = socket.gethostbyname("localhost") in local
-    except OSError:
-        here = False
-    if not here:
-        yield note(
-            "localhost is no address of this machine, so a training cannot have several workers",
-            "ip link set lo up, and 127.0.0.1 localhost in /etc/hosts",
-        )
-    elif not _can_listen(name):
-        yield note(
-            f"{name} resolves to no address of this machine, so a training cannot have several workers",
-            f"add the line 127.0.0.1 {name} to /etc/hosts, or use --set transport=mpi",
-        )
+    """Whether several workers can listen here; see :mod:`components.train.launching.host_name`."""
+    if problem := name_problem():
+        yield note(*problem)
     else:
-        yield ok(f"{name} resolves to an address of this machine")
+        yield ok(f"{socket.gethostname()} resolves to an address of this machine")
 
 
 def mpi(machine: Machine) -> Iterator[Finding]:
@@ -246,16 +226,6 @@ def _holds(library: Path, symbol: bytes) -> bool:
         return False
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.find(symbol) >= 0
-
-
-def _can_listen(name: str) -> bool:
-    """Whether one of a name's addresses is an address of this machine."""
-    with suppress(OSError, UnicodeError):
-        for kind, _, _, _, address in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM):
-            with suppress(OSError), socket.socket(kind) as probe:
-                probe.bind(address)
-                return True
-    return False
 
 
 def _seen() -> int:

@@ -19,6 +19,7 @@ from components.parameters import parameters_of, plain
 from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import MPI, LaunchParameters, worker_parameters
+from components.train.launching.host_name import name_problem
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_process
 from components.train.launching.relay import Relay
@@ -94,6 +95,8 @@ class LocalLauncher:
 
     def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
         """See ``Launcher``."""
+        if workers > 1 and self._transport != MPI and (problem := name_problem()):
+            raise KfrecError("; ".join(problem))
         with log.open("w") as file:
             relay = Relay(file, tagged=workers > 1)
             with relay:

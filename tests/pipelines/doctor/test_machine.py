@@ -209,6 +209,15 @@ def test_host_names_of_a_machine_without_a_network(commands: str, state: str, wo
     assert f"state='{state}'" in done.stdout and words in done.stdout
 
 
+@pytest.mark.skipif(not _HAS_NAMESPACES, reason="this user may not make network namespaces")
+def test_two_workers_are_refused_where_the_hosts_name_does_not_resolve(tmp_path: Path) -> None:
+    code = f"LocalLauncher('gloo').run(2, [], Path({str(tmp_path / 'log')!r}))"
+    imports = "from pathlib import Path; from components.train.launching.launch import LocalLauncher"
+    script = f'ip link set lo up; hostname kfrec.invalid; exec {sys.executable} -c "{imports}; {code}"'
+    done = subprocess.run([*_IN_A_NAMESPACE, script], capture_output=True, text=True)
+    assert "KfrecError: kfrec.invalid resolves to no address of this machine" in done.stderr.splitlines()[-1]
+
+
 def test_a_port_in_use_names_another(machine: Machine) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

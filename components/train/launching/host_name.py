@@ -1,0 +1,44 @@
+"""The addresses that several workers of one machine listen at."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+import psutil
+
+
+def name_problem() -> tuple[str, str] | None:
+    """Why several workers cannot listen here, and the remedy; None if they can.
+
+    Horovod's launcher takes a localhost that is no address of an interface for another machine and connects by SSH
+    (horovod/runner/util/network.py). Gloo crashes if it can listen at no address of the host's name
+    (gloo/transport/tcp/device.cc).
+    """
+    local = {each.address for addresses in psutil.net_if_addrs().values() for each in addresses}
+    name = socket.gethostname()
+    try:
+        here = socket.gethostbyname("localhost") in local
+    except OSError:
+        here = False
+    if not here:
+        return (
+            "localhost is no address of this machine, so a training cannot have several workers",
+            "ip link set lo up, and 127.0.0.1 localhost in /etc/hosts",
+        )
+    if not _can_listen(name):
+        return (
+            f"{name} resolves to no address of this machine, so a training cannot have several workers",
+            f"add the line 127.0.0.1 {name} to /etc/hosts, or use --set transport=mpi",
+        )
+    return None
+
+
+def _can_listen(name: str) -> bool:
+    """Whether one of a name's addresses is an address of this machine."""
+    with suppress(OSError, UnicodeError):
+        for kind, _, _, _, address in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM):
+            with suppress(OSError), socket.socket(kind) as probe:
+                probe.bind(address)
+                return True
+    return False
