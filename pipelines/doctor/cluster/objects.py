@@ -53,11 +53,7 @@ def kubernetes(examined: Examined) -> Iterator[Finding]:
         yield missing(examined.unanswered)
         return
     namespace = examined.kubernetes.namespace
-    try:
-        found = examined.kubernetes.get(f"/api/v1/namespaces/{namespace}")
-    except Refused:
-        found = {}  # not every account may read it; the following checks look at its content
-    if found is not None:
+    if (found := _namespace(examined, namespace)) is not None:
         yield ok(f"{examined.version} at {examined.kubernetes.host}, namespace {namespace}")
         labels = found.get("metadata", {}).get("labels") or {}
         if labels.get(_ENFORCED) == "restricted" and "true" not in installed(examined, _NON_ROOT):
@@ -67,6 +63,14 @@ def kubernetes(examined: Examined) -> Iterator[Finding]:
             )
     else:
         yield missing(f"no namespace {namespace} at {examined.kubernetes.host}", "give --namespace NAME")
+
+
+def _namespace(examined: Examined, name: str) -> dict[str, Any] | None:
+    """A namespace; empty if the account may not read it, whose content other checks look at; None if there is none."""
+    try:
+        return examined.api.get(f"/api/v1/namespaces/{name}")
+    except Refused:
+        return {}
 
 
 def mpijobs(examined: Examined) -> Iterator[Finding]:
@@ -113,7 +117,7 @@ def _references(examined: Examined) -> Iterator[Finding]:
     registry = examined.environment.get(REGISTRY, "").rstrip("/")
     if registry and not examined.job_mistake and not job.image.startswith(f"{registry}/"):
         yield note(f"{place}: image: {job.image} is not from {REGISTRY}={registry}", "correct one of them")
-    if job.namespace and examined.api.get(f"/api/v1/namespaces/{job.namespace}") is None:
+    if job.namespace and _namespace(examined, job.namespace) is None:
         yield missing(f"{place}: namespace: there is no namespace {job.namespace}", "correct it")
         return
     named = [(place, "secret_environment", SECRET, name, examined.job_namespace) for name in job.secret_environment]

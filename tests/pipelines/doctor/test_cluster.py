@@ -324,6 +324,15 @@ def test_a_restricted_namespace_takes_the_pods_of_a_kfp_that_is_set_so(
     assert here.doctor().not_ok() == []
 
 
+def test_an_account_that_may_read_no_namespace_checks_the_rest(
+    here: Installation, checks_of: Callable[[str], None]
+) -> None:
+    checks_of("settings")
+    here.objects.unreadable.add("namespaces")
+    here.settings_of_jobs(namespace="kubeflow")
+    assert here.doctor().not_ok() == []
+
+
 def test_a_kfp_before_2_14_needs_no_right_to_results(here: Installation, checks_of: Callable[[str], None]) -> None:
     checks_of("rights")
     here.kfp.version = "2.5.0"
