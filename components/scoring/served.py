@@ -42,7 +42,7 @@ class Served:
             KfrecError: a column is missing or one too many.
         """
         read = {column.name for column in self.model.columns}
-        columns = {name: pa.array(rows[name], from_pandas=True) for name in rows.columns if name in read}
+        columns = {name: _column(name, rows[name]) for name in rows.columns if name in read}
         item = self.model.column_of(CANDIDATE)
         if not top:
             if item is not None and item.name not in columns:
@@ -78,3 +78,18 @@ class Served:
     def catalogue(self) -> Catalogue:
         """Every candidate of the vocabulary."""
         return Catalogue(self.model)
+
+
+def _column(name: str, values: pd.Series) -> pa.Array:
+    """A column of rows; values of several types, such as 3 and "3", are text.
+
+    Raises:
+        KfrecError: lists and single values are mixed.
+    """
+    try:
+        return pa.array(values, from_pandas=True)
+    except pa.ArrowException:
+        pass
+    if any(isinstance(value, list | tuple | dict) for value in values):
+        raise KfrecError(f"column {name} holds lists and single values; give all rows one kind")
+    return pa.array([None if pd.isna(value) else str(value) for value in values], pa.string())

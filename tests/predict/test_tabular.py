@@ -109,6 +109,11 @@ def test_a_table_model_is_registered_with_its_columns(
     # A notebook has numbers where the table has text.
     typed = test.assign(price=pd.to_numeric(test["price"]), size=test["size"].astype(int))
     np.testing.assert_allclose(loaded.predict(typed)["probability"], found, atol=1e-6)
+    # JSON mixes types in a column.
+    mixed = test.assign(size=[value if row % 2 else float(value) for row, value in enumerate(test["size"])])
+    np.testing.assert_allclose(loaded.predict(mixed)["probability"], found, atol=1e-6)
+    with pytest.raises(KfrecError, match="column kind holds lists and single values"):
+        loaded.predict(test.assign(kind=[["a"], *test["kind"][1:]]))
 
 
 def test_a_number_that_is_none_is_named(made: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
