@@ -15,9 +15,9 @@ from components import registry
 from components.feature_spec import FeatureSpec
 from components.models import Model
 from components.models.optimizers.groups import Optimizers
-from components.registry import build_model
 from components.steps.catalog import worker_parameters
 from components.tasks import kept_features
+from components.train.building import build_model
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
 from components.train.loop.training_step import TrainingStep

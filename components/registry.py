@@ -22,8 +22,6 @@ from components.extensions import DATASETS, MODELS, TASKS, every_entry, identity
 
 if TYPE_CHECKING:
     from components.datasets.definition import DatasetDefinition
-    from components.feature_spec import FeatureSpec
-    from components.models import Model
     from components.models.definition import ModelDefinition
     from components.tasks.definition import TaskDefinition
 
@@ -44,25 +42,6 @@ def model(name: str) -> ModelDefinition:
         KfrecError: no package or two packages register it, its package cannot be imported, or its definition is wrong.
     """
     return _load(MODELS, name)
-
-
-def build_model(parameters: Any, spec: FeatureSpec, *, seed: int | None = None) -> Model:
-    """Builds ``parameters.model_type`` with fresh weights, which depend on the seed alone.
-
-    Args:
-        parameters: of the loop, and of the model.
-        spec: the features and channels of the records.
-        seed: of the weights; None takes ``parameters.seed``.
-
-    Raises:
-        KfrecError: there is no such model, the channels of ``spec`` do not fit it, or it lacks what a model has.
-    """
-    from components.models.model import require_interface
-
-    definition = model(parameters.model_type)
-    built = definition.build(parameters, spec, parameters.seed if seed is None else seed, parameters.amp)
-    require_interface(f"model {definition.name}", built, spec)
-    return built
 
 
 def dataset(name: str) -> DatasetDefinition:

@@ -12,9 +12,9 @@ from benchmarks.samples import specification
 from components import registry
 from components.models.ops.choice import as_with_gpu
 from components.models.optimizers.groups import Optimizers
-from components.registry import build_model
 from components.steps.catalog import worker_parameters
 from components.tasks.binary.streaming import BinaryMetrics
+from components.train.building import build_model
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
 from components.train.loop.training_step import TrainingStep

@@ -67,7 +67,7 @@ RAW_DAMAGES: dict[str, tuple[Damage, str]] = {
     "utf-32": (_reviews((REVIEW * 50).encode("utf-32")), "reviews_Synthetic.json"),
     "latin-1 names": (_reviews('{"reviewerID": "é", "asin": "b", "unixReviewTime": 1}\n'.encode("latin-1")), "UTF-8"),
     "nul in names": (_every_review('"reviewerID": "A', '"reviewerID": "A\\u0000'), "reviewerID"),
-    "a list": (_reviews(b"[" + REVIEW.encode() + b"]\n"), "not JSON"),
+    "a list": (_reviews(b"[" + REVIEW.encode() + b"]\n"), "a JSON array"),
     "csv": (_reviews(b"reviewerID,asin,unixReviewTime\nann,b1,1\n"), "not JSON"),
     "binary": (_reviews(bytes(range(256)) * 20), "reviews_Synthetic.json"),
     "no reviewerID": (_every_review("reviewerID", "reviewer"), "no reviewerID"),

@@ -42,8 +42,13 @@ def environment_of(container: Json, secrets: Path, config: Mapping[str, str]) ->
         elif (folder := secrets / source["secretRef"]["name"]).is_dir():
             given |= {file.name: file.read_text() for file in folder.iterdir()}
     for entry in container["env"]:
-        reference = entry.get("valueFrom", {}).get("secretKeyRef")
-        given[entry["name"]] = value(secrets, reference["name"], reference["key"]) if reference else entry["value"]
+        source = entry.get("valueFrom", {})
+        if reference := source.get("secretKeyRef"):
+            given[entry["name"]] = value(secrets, reference["name"], reference["key"])
+        elif "fieldRef" in source:
+            given[entry["name"]] = "a-namespace"
+        else:
+            given[entry["name"]] = entry["value"]
     return given
 
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from components.models.dien.model import Dien
 from components.models.loss import sum_of
-from components.registry import build_model
+from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
 
 

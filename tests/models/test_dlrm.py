@@ -13,8 +13,8 @@ from components.models.dlrm import MODEL, learning_rate
 from components.models.draws import draws_at
 from components.models.optimizers.schedules import at
 from components.parameters import build
-from components.registry import build_model
 from components.steps.catalog import worker_parameters
+from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
 
 

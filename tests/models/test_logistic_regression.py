@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.feature_spec import Feature
-from components.registry import build_model
+from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
 
 

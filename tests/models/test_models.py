@@ -12,8 +12,8 @@ from components.models.loss import loss_of
 from components.models.model import SharingUser
 from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
-from components.registry import build_model
 from components.tasks.binary.streaming import BinaryMetrics
+from components.train.building import build_model
 from tests.binary import update
 from tests.models.calling import logits, loss_terms
 

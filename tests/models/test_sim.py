@@ -10,7 +10,7 @@ from components.models.layers.classifier import Classifier
 from components.models.loss import sum_of
 from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
-from components.registry import build_model
+from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
 
 SHORT, FOUND = 3, 2

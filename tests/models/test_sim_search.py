@@ -17,9 +17,9 @@ from components.evaluate import step
 from components.feature_spec import load_feature_spec
 from components.models.sim.search import WEIGHTS, Searched, search_examples, sections
 from components.records import Records
-from components.registry import build_model
 from components.scoring import ExportedModel, explained, load_model
 from components.steps.catalog import worker_parameters
+from components.train.building import build_model
 from components.train.export import export
 from tests.train.dataset import CATEGORIES, HISTORY, ITEMS, LONG, specification, write_dataset
 

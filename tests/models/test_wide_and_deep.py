@@ -13,7 +13,7 @@ from components.models.loss import loss_of
 from components.models.optimizers.schedules import at
 from components.models.wide_and_deep import MODEL, deep_schedule
 from components.models.wide_and_deep.widths import PUBLISHED, width_of
-from components.registry import build_model
+from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
 
 

@@ -11,11 +11,12 @@ import pytest
 from tests.preprocess.raw import random_reviews, raw_folder
 
 DASHBOARD_PORT = 8787  # Dask's; two steps may run on one machine.
+CATEGORIES = {f"i{number}": "x" for number in range(21)}
 
 
 @pytest.mark.slow
 def test_the_screen_shows_progress_and_nothing_else(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", random_reviews(users=60, items=20, seed=5), {"i1": "x"})
+    raw = raw_folder(tmp_path / "raw", random_reviews(users=60, items=20, seed=5), CATEGORIES)
     options = ["--shortest_sequence_for_user", "3", "--reviews_per_partition", "100", "--workers", "2"]
     command = [sys.executable, "-m", "components.preprocess", "--raw", str(raw), "--parquet", str(tmp_path / "parquet")]
     with socket.socket() as taken:

@@ -18,11 +18,11 @@ from components.metrics import RankedGroups
 from components.parameters import build
 from components.records import Records
 from components.register.step import run as register
-from components.registry import build_model
 from components.scoring import load_model, score_split
 from components.scoring.model import SAVED_MODEL, load_saved_model
 from components.steps.catalog import STEPS, worker_parameters
 from components.tasks.ranking import TASK
+from components.train.building import build_model
 from components.train.checkpoints.state import named_state_of
 from components.train.checkpoints.warm_start import warm_start
 from components.train.loop.log import read_log

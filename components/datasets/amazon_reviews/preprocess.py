@@ -17,6 +17,7 @@ from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
 from components.datasets.amazon_reviews.histories import NO_CATEGORY
 from components.datasets.amazon_reviews.items import parse_items, write_items
+from components.datasets.amazon_reviews.layout import SAMPLE
 from components.datasets.amazon_reviews.raw_files import META, REVIEWS
 from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.amazon_reviews.user_runs import user_runs
@@ -76,7 +77,6 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         job.profiler.judge()
 
         from components.datasets.amazon_reviews.pipeline import encode_histories, select_histories, write_splits
-        from components.datasets.amazon_reviews.sample_files import SAMPLE
         from components.datasets.amazon_reviews.synthetic.best import best_auc
         from components.workflows.workers import dask_workers
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 
-import psutil
-
 
 def name_problem() -> tuple[str, str] | None:
     """Why several workers cannot listen here, and the remedy; None if they can.
@@ -15,13 +13,8 @@ def name_problem() -> tuple[str, str] | None:
     (horovod/runner/util/network.py). Gloo crashes if it can listen at no address of the host's name
     (gloo/transport/tcp/device.cc).
     """
-    local = {each.address for addresses in psutil.net_if_addrs().values() for each in addresses}
     name = socket.gethostname()
-    try:
-        here = socket.gethostbyname("localhost") in local
-    except OSError:
-        here = False
-    if not here:
+    if not _can_listen("localhost", socket.AF_INET):
         return (
             "localhost is no address of this machine, so a training cannot have several workers",
             "ip link set lo up, and 127.0.0.1 localhost in /etc/hosts",
@@ -34,10 +27,10 @@ def name_problem() -> tuple[str, str] | None:
     return None
 
 
-def _can_listen(name: str) -> bool:
+def _can_listen(name: str, family: int = socket.AF_UNSPEC) -> bool:
     """Whether one of a name's addresses is an address of this machine."""
     with suppress(OSError, UnicodeError):
-        for kind, _, _, _, address in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM):
+        for kind, _, _, _, address in socket.getaddrinfo(name, None, family, socket.SOCK_STREAM):
             with suppress(OSError), socket.socket(kind) as probe:
                 probe.bind(address)
                 return True

@@ -14,7 +14,7 @@ from components.models.tables.creation import PlacedTables, Survey, tables_made_
 from components.models.tables.placement import RANK, REPLICATED, Placement
 from components.models.tables.plan import AUTO, Requirements, plan_tables, read_named
 from components.parameters import bytes_of
-from components.registry import build_model
+from components.train.building import build_model
 from components.train.loop.memory import available_bytes, require_memory
 from components.train.loop.ranks import Ranks
 

@@ -19,8 +19,8 @@ from components.models import Table
 from components.models.layers.weights import Weights
 from components.models.tables.creation import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import Placement, sharding_of
-from components.registry import build_model
 from components.steps.catalog import WorkerParameters, worker_parameters
+from components.train.building import build_model
 from components.train.checkpoints.state import named_state_of
 from components.train.checkpoints.warm_start import Taken, warm_start
 from components.train.export import _Served, export

@@ -15,9 +15,9 @@ from components.feature_spec import Channel, FeatureSpec
 from components.models import Model
 from components.models.tables.placement import sharding_of
 from components.parameters import build, bytes_of
-from components.registry import build_model
 from components.scoring.model import load_model
 from components.steps.catalog import worker_parameters
+from components.train.building import build_model
 from components.train.loop.ranks import Alone
 from components.train.loop.tables import build_placed, surveyed, table_memory
 from tests.train.dataset import CATEGORIES, ITEMS, USERS, specification

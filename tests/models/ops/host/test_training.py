@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
 from components.models.ops.choice import host_back_end
-from components.registry import build_model
 from components.steps.catalog import TrainParameters
+from components.train.building import build_model
 from components.train.loop import training_step
 from components.train.loop.training_step import TrainingStep
 from tests.models.calling import logits
