@@ -48,7 +48,7 @@ def environment_of(container: Json, secrets: Path, config: Mapping[str, str]) ->
         elif "fieldRef" in source:
             given[entry["name"]] = "a-namespace"
         else:
-            given[entry["name"]] = entry["value"]
+            given[entry["name"]] = entry.get("value", "")
     return given
 
 
