@@ -1,4 +1,4 @@
-"""Samples in parquet: columns in the published order, and compression; without NVTabular, which the train image lacks."""
+"""Samples in parquet: columns in the published order, and compression. The train image has no NVTabular to import."""
 
 from __future__ import annotations
 
