@@ -78,7 +78,7 @@ MODEL = ModelDefinition(
             "global_batch_size": 256,
             "embedding_dim": 16,
             "bottom_mlp_dims": (128, 16),
-            "bottom_dropout": 0.5,
+            "bottom_dropout": 0.6,
             "top_mlp_dims": (256, 128, 1),
             "top_dropout": 0.5,
             "batch_normalization": True,
