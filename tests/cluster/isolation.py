@@ -113,12 +113,13 @@ def remove(folder: Path) -> None:
         for name, value in json.loads(kept.read_text()).items():
             _setting(name).write_text(value)
     while folder.exists():
-        # Mounts go with the last process of their namespace, a moment after it.
-        with contextlib.suppress(OSError):
+        try:
             shutil.rmtree(folder)
-        if time.monotonic() > until:
-            shutil.rmtree(folder)
-        time.sleep(0.05)
+        except OSError:
+            # Mounts go with the last process of their namespace, a moment after it.
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -142,11 +143,11 @@ def cgroup_name(folder: Path) -> str:
 
 
 def cgroups(folder: Path) -> list[Path]:
-    """A node's cgroup in each mounted hierarchy: those of the controllers of version 1, or that of version 2."""
+    """A node's cgroup in each mounted hierarchy: of each controller of version 1, of version 2, or of both."""
     mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
-    first = sorted({Path(place) for place, kind in mounts if kind == "cgroup"})
-    hierarchies = first or [Path(place) for place, kind in mounts if kind == "cgroup2"]
-    return [hierarchy / cgroup_name(folder) for hierarchy in hierarchies]
+    # On a machine with both versions, runc puts containers into both.
+    hierarchies = sorted((kind, Path(place)) for place, kind in mounts if kind in ("cgroup", "cgroup2"))
+    return [hierarchy / cgroup_name(folder) for _, hierarchy in hierarchies]
 
 
 def _groups(folder: Path) -> list[Path]:
