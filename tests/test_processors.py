@@ -25,7 +25,7 @@ def written(folder: Path, body: str) -> str:
 def test_a_configuration_that_the_processor_lacks_is_said_and_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(processor, "found", lambda: _SMALL)
+    monkeypatch.setattr(processor, "features", lambda: _SMALL)
     assert processors.main(["SSE41", "AVX512_CORE", "--tests", written(tmp_path, "pass")]) == 0
     ran, lacking = capsys.readouterr().out.splitlines()
     assert ran.startswith("SSE41, 1 thread") and "1 passed in " in ran
@@ -43,7 +43,7 @@ def test_a_test_that_fails_in_one_configuration_fails_the_command(
 
 
 def test_nothing_that_ran_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor, "found", frozenset)
+    monkeypatch.setattr(processor, "features", frozenset)
     assert processors.main(["AVX2"]) == 1
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from components.train.mpijob import await_workers
-from components.train.mpijob.await_workers import await_hosts, hosts_in
+from components.train.mpijob.await_workers import UNREACHED, await_hosts, hosts_in
 from tests.fakes.handler import free_port
 from tests.waiting import LONGEST
 
@@ -88,5 +88,5 @@ def test_it_becomes_the_command_when_all_answer(tmp_path: Path, listen: Listen) 
 def test_it_ends_with_a_status_that_is_not_that_of_bad_input(tmp_path: Path) -> None:
     port = free_port()
     done = run(tmp_path, port, 0)
-    assert done.returncode == 1 and done.stdout == ""
+    assert done.returncode == UNREACHED and done.stdout == ""
     assert done.stderr == f"workers do not answer on port {port} after 0 s: 127.0.0.1: Connection refused\n"
