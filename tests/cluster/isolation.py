@@ -41,9 +41,9 @@ class Node:
         self.folder, self.process = folder, process
 
     def enter(self, *command: str) -> list[str]:
-        """The command line that runs a command among the node's processes."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return ["nsenter", f"--target={children.read_text().split()[0]}", *_NAMESPACES, "--", *command]
+        """The command line that runs a command among the node's processes, in the repository."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return ["nsenter", f"--target={children[0]}", *_NAMESPACES, f"--wdns={ROOT}", "--", *command]
 
 
 @contextmanager

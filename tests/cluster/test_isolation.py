@@ -24,8 +24,9 @@ touch {folder}/up
 sleep 3600
 """
 _RUN = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 from tests.cluster.isolation import isolated
 with isolated(Path(sys.argv[1]), "sh", "-c", sys.argv[2]):
     while True:

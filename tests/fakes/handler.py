@@ -62,9 +62,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler], address: str = "127.0.0.1") -> Iterator[str]:
-    """Serves while the block runs, at the URL it yields."""
-    with ThreadingHTTPServer((address, 0), handler) as server:
+def serving(handler: type[BaseHTTPRequestHandler], address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serves while the block runs, at the URL it yields; port 0 is an unused one."""
+    with ThreadingHTTPServer((address, port), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield f"http://{address}:{server.server_port}"

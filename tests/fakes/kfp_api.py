@@ -82,9 +82,9 @@ class KfpApi:
         self._looks: dict[str, int] = {}
         self._born: dict[str, int] = {}
 
-    def served(self) -> AbstractContextManager[str]:
+    def served(self, address: str = "127.0.0.1", port: int = 0) -> AbstractContextManager[str]:
         """Answers at the URL it yields."""
-        return serving(type("HandlerOfApi", (Handler,), {"api": self}))
+        return serving(type("HandlerOfApi", (Handler,), {"api": self}), address, port)
 
     def carry_out(self, action: str, *identifiers: str, query: Json, body: Any) -> Json:
         """Carries out one request, alone; its answer is a copy."""

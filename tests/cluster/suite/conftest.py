@@ -1,0 +1,254 @@
+"""An installation of kfrec beside KFP, which the tests of this folder share, and what they look at it with."""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import yaml
+
+from components.artifacts.reference import data_uri
+from pipelines.defaults import TRAINING, Pipeline
+from tests.cluster import kubectl as k8s
+from tests.cluster.apply import at_the_node
+from tests.cluster.images import REGISTRY
+from tests.cluster.servers import ADDRESS, KEYS, STORE_PORT
+from tests.cluster.steps import BUCKET, Place, Run
+from tests.fakes.handler import free_port
+from tests.fakes.kfp_api import KfpApi
+from tests.waiting import LONGEST, wait_for
+
+Json = dict[str, Any]
+ROOT = Path(__file__).parents[3]
+MANIFESTS = ROOT / "manifests"
+NAMESPACE = "kubeflow"
+OVERLAY = "standalone"
+
+
+def node_folder() -> Path:
+    """The folder of this machine's own node; a test that stops its servers is skipped on any other cluster."""
+    if "KFREC_CLUSTER_NODE" not in os.environ:
+        pytest.skip("stops a server of the cluster, so it runs on a node of its own only")
+    return Path(os.environ["KFREC_CLUSTER_NODE"])
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The overlay, applied where every pod has to be restricted, with its secrets; MLflow answers."""
+    registry = os.environ.get("KFREC_REGISTRY") or REGISTRY
+    if "KFREC_CLUSTER_NODE" in os.environ:
+        store().create_bucket(Bucket=BUCKET)
+    k8s.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
+    if k8s.found(NAMESPACE, "secret", "kfrec-mlflow") is None:
+        subprocess.run([str(MANIFESTS / "create-secrets.sh"), NAMESPACE], check=True)
+    kept = secret_of(NAMESPACE, "mlpipeline-minio-artifact")
+    keys = {"AWS_ACCESS_KEY_ID": kept["accesskey"], "AWS_SECRET_ACCESS_KEY": kept["secretkey"]}
+    literals = [f"--from-literal={name}={value}" for name, value in keys.items()]
+    secret = ["create", "secret", "generic", "kfrec-object-store", *literals, "--dry-run=client", "-o", "yaml"]
+    k8s.kubectl("-n", NAMESPACE, "apply", "-f", "-", given=k8s.kubectl(*secret))
+    k8s.kubectl("apply", "-k", str(MANIFESTS / "overlays" / OVERLAY))
+    k8s.kubectl("-n", NAMESPACE, "rollout", "status", "deployment/kfrec-mlflow", f"--timeout={LONGEST:.0f}s")
+    config = k8s.found(NAMESPACE, "configmap", "kfrec-config")
+    assert config is not None
+    settings = Path(__file__).with_name("settings.yaml")
+    return Place(NAMESPACE, "kfrec-pipeline", config["data"]["AWS_ENDPOINT_URL"], registry, settings)
+
+
+@cache
+def store() -> Any:
+    """A client of the object store that KFP brings."""
+    url, key, secret = f"http://{ADDRESS}:{STORE_PORT}", *KEYS.values()
+    if "KFREC_CLUSTER_NODE" not in os.environ:
+        url = _UNTIL_THE_END.enter_context(forwarded(NAMESPACE, "service/seaweedfs", STORE_PORT))
+        kept = secret_of(NAMESPACE, "mlpipeline-minio-artifact")
+        key, secret = kept["accesskey"], kept["secretkey"]
+    return boto3.client(
+        "s3", endpoint_url=url, aws_access_key_id=key, aws_secret_access_key=secret, region_name="us-east-1"
+    )
+
+
+_UNTIL_THE_END = ExitStack()
+atexit.register(_UNTIL_THE_END.close)
+
+
+@pytest.fixture(scope="session")
+def kfp(place: Place) -> Iterator[KfpApi]:
+    """KFP's API at the address that the overlay names; its runs never end."""
+    node_folder()
+    api = KfpApi()
+    api.states = ["RUNNING"]
+    with api.served(ADDRESS, 8888):
+        k8s.apply(at_the_node("ml-pipeline", place.namespace, 8888))
+        yield api
+    k8s.kubectl("-n", place.namespace, "delete", "service/ml-pipeline", "endpointslice/ml-pipeline")
+
+
+def secret_of(namespace: str, name: str) -> dict[str, str]:
+    body = k8s.found(namespace, "secret", name)
+    assert body is not None, f"no secret {name} in {namespace}"
+    return {key: base64.b64decode(value).decode() for key, value in body["data"].items()}
+
+
+@contextmanager
+def forwarded(namespace: str, target: str, port: int) -> Iterator[str]:
+    """A server of the cluster, at a URL of this machine."""
+    own = free_port()
+    command = ["kubectl", "-n", namespace, "port-forward", target, f"{own}:{port}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and "Forwarding" in process.stdout.readline()
+        yield f"http://localhost:{own}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A new namespace that accepts restricted pods only."""
+    name = f"kfrec-test-{os.getpid()}-{abs(hash(request.node.name)) % 10**6}"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    k8s.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}])
+    wait_for(lambda: k8s.found(name, "serviceaccount", "default"))
+    yield name
+    k8s.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def in_namespace(folder: Path, namespace: str, *resources: Path, components: tuple[Path, ...] = ()) -> Path:
+    """A kustomization that puts manifests into a namespace; returns its folder."""
+    folder.mkdir(exist_ok=True)
+    body = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": namespace,
+        "resources": [os.path.relpath(path, folder) for path in resources],
+        "components": [os.path.relpath(path, folder) for path in components],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(body))
+    return folder
+
+
+# A training of half a minute on two cores; checkpoints are frequent, so that each fault has one to resume from.
+VALUES = {
+    "synthetic_users": 400, "synthetic_items": 300, "embedding_dim": 4, "global_batch_size": 512,
+    "max_sequence_length": 30, "epochs": 6, "patience": 0, "checkpoint_steps": 5, "train_seed": 7,
+    "workers": 2, "gpus_per_worker": 0, "auc_floor": 0.3, "bootstrap_samples": 100, "require_baseline": False,
+    "pod_cpu": "100m", "pod_memory": "3Gi", "shared_memory": "256Mi",
+}  # fmt: skip
+TRAINING_PIPELINE = Pipeline(TRAINING, "din")
+
+
+@pytest.fixture(scope="session")
+def prepared(place: Place) -> Run:
+    """A run with records to train on."""
+    # The launcher's default request is a core.
+    small = {"data": {"mpijob.small.yaml": "launcher_cpu: 50m\n"}}
+    k8s.kubectl("-n", place.namespace, "patch", "configmap", "kfrec-mpijob", "--type=merge", "-p", json.dumps(small))
+    run = Run(place, TRAINING_PIPELINE, VALUES)
+    for task in ("download", "preprocess", "tfrecord"):
+        run.step(task)
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(prepared: Run) -> Run:
+    """That run with the model of a training without faults."""
+    prepared.step("train")
+    return prepared
+
+
+@pytest.fixture(scope="session")
+def registered(trained: Run) -> Run:
+    """That run, with its model registered."""
+    trained.step("evaluate")
+    trained.step("register")
+    return trained
+
+
+class Training:
+    """A train step of its own run, on the records of another one.
+
+    Args:
+        prepared: has the records.
+        values: parameters beside the common ones.
+    """
+
+    def __init__(self, prepared: Run, **values: Any) -> None:
+        self.run = Run(prepared.place, TRAINING_PIPELINE, VALUES | values, prepared)
+        self._namespace = prepared.place.namespace
+        self.pod = self.run.start("train")
+
+    def jobs(self) -> list[str]:
+        """The MPIJobs of this run that are there."""
+        there = k8s.listed(self._namespace, "mpijobs")
+        owned = [body for body in there if self.run.owns(body)]
+        return sorted(body["metadata"]["name"] for body in owned)
+
+    def pods(self) -> list[str]:
+        """The pods of its MPIJobs."""
+        names = self.jobs()
+        there = k8s.listed(self._namespace, "pods", "-l", "training.kubeflow.org/job-name")
+        return sorted(
+            body["metadata"]["name"]
+            for body in there
+            if body["metadata"]["labels"]["training.kubeflow.org/job-name"] in names
+        )
+
+    def await_checkpoint(self) -> str:
+        """Waits for something to resume from, and returns the name of the job that made it."""
+        prefix = data_uri(self.run.uri("train", "model")).removeprefix(f"s3://{BUCKET}/")
+
+        def there() -> bool:
+            assert k8s.phase(self._namespace, self.pod) in ("Pending", "Running"), self.run.log(self.pod)
+            found = store().list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", ())
+            return any("checkpoint" in entry["Key"] for entry in found) and bool(self.jobs())
+
+        wait_for(there)
+        return self.jobs()[-1]
+
+    def await_line(self, text: str) -> None:
+        """Waits until the step says something."""
+        wait_for(lambda: text in self.run.log(self.pod) or k8s.phase(self._namespace, self.pod) != "Running")
+        assert text in self.run.log(self.pod), self.run.log(self.pod)
+
+    def finish(self) -> str:
+        """Waits for the step's success and returns what it said."""
+        said = self.run.finish(self.pod)
+        assert said is not None, self.run.log(self.pod)
+        return said
+
+    def result(self) -> Json:
+        """training.json of the model."""
+        return training_of(self.run)
+
+
+def training_of(run: Run) -> Json:
+    uri = data_uri(run.uri("train", "model")).removeprefix(f"s3://{BUCKET}/")
+    return json.loads(store().get_object(Bucket=BUCKET, Key=f"{uri}/training.json")["Body"].read())
+
+
+def in_pod(namespace: str, pod: str, program: str, container: str = "") -> str:
+    """Runs a Python program in a pod's container and returns what it prints."""
+    named = ["-c", container] if container else []
+    return k8s.kubectl("-n", namespace, "exec", pod, *named, "--", "python", "-c", program)
+
+
+# Ends processes by their command line; the first process of a container takes no SIGKILL from within.
+KILL = """
+import os, signal
+from pathlib import Path
+for path in Path("/proc").glob("[0-9]*/cmdline"):
+    words = path.read_bytes()
+    if int(path.parent.name) not in (1, os.getpid()) and {word!r}.encode() in words:
+        os.kill(int(path.parent.name), {signal})
+"""

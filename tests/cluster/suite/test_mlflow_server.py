@@ -1,0 +1,62 @@
+"""The MLflow server of the manifests: migration, accounts, hosts, and a restart on the same database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import requests
+from mlflow import MlflowClient
+
+from tests.cluster import kubectl as k8s
+from tests.cluster.steps import Place
+from tests.cluster.suite.conftest import forwarded, secret_of
+from tests.manifests.test_mlflow_server import found, register
+from tests.waiting import LONGEST
+
+_SEARCH = "/api/2.0/mlflow/experiments/search?max_results=1"
+
+
+def server_pod(place: Place) -> str:
+    selector = "app.kubernetes.io/component=mlflow"
+    pods = k8s.listed(place.namespace, "pods", "-l", selector, "--field-selector=status.phase=Running")
+    (pod,) = [body for body in pods if "deletionTimestamp" not in body["metadata"]]
+    return str(pod["metadata"]["name"])
+
+
+def restart(place: Place) -> None:
+    k8s.kubectl("-n", place.namespace, "rollout", "restart", "deployment/kfrec-mlflow")
+    k8s.kubectl("-n", place.namespace, "rollout", "status", "deployment/kfrec-mlflow", f"--timeout={LONGEST:.0f}s")
+
+
+def test_runs_and_models_outlive_a_restart_of_the_server(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in secret_of(place.namespace, "kfrec-mlflow").items():
+        monkeypatch.setenv(name, value)
+    assert "Running upgrade" in k8s.log(place.namespace, server_pod(place), "-c", "migrate") or "tables" in k8s.log(
+        place.namespace, server_pod(place), "-c", "migrate"
+    )
+    assert "made account kfrec" in k8s.log(place.namespace, server_pod(place), "-c", "account")
+    with forwarded(place.namespace, "service/kfrec-mlflow", 5000) as url:
+        register(MlflowClient(tracking_uri=url, registry_uri=url))
+    restart(place)
+    assert "account kfrec is as it was" in k8s.log(place.namespace, server_pod(place), "-c", "account")
+    with forwarded(place.namespace, "service/kfrec-mlflow", 5000) as url:
+        client = MlflowClient(tracking_uri=url, registry_uri=url)
+        assert found(client, tmp_path) == (1, 0.83, "weights")
+        client.delete_registered_model("ctr")
+
+
+def test_the_server_refuses_wrong_passwords_and_foreign_hosts(place: Place) -> None:
+    account = secret_of(place.namespace, "kfrec-mlflow")
+    right = (account["MLFLOW_TRACKING_USERNAME"], account["MLFLOW_TRACKING_PASSWORD"])
+    with forwarded(place.namespace, "service/kfrec-mlflow", 5000) as url:
+
+        def status(auth: tuple[str, str] | None, **headers: str) -> int:
+            return requests.get(f"{url}{_SEARCH}", auth=auth, headers=headers, timeout=60).status_code
+
+        assert status(right) == 200
+        assert [status(auth) for auth in (None, (right[0], "wrong"), ("admin", "password1234"))] == [401] * 3
+        assert status(right, Host="kfrec-mlflow.example.org:5000") == 200
+        assert status(right, Host="attacker.example.org") == 403

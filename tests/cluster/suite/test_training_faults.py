@@ -1,0 +1,203 @@
+"""What becomes of a training when a part of it, or of the cluster, fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import kubectl as k8s
+from tests.cluster.servers import NODE
+from tests.cluster.steps import Place, Run
+from tests.cluster.suite.conftest import KILL, Training, in_pod, node_folder, training_of
+from tests.waiting import wait_for
+
+Json = dict[str, Any]
+_WORKER = "components.train.worker"
+_AWAY_SECONDS = 30
+
+
+def assert_same_model(training: Training, trained: Run) -> None:
+    """The losses of every epoch are those of the training without a fault."""
+    expected, result = training_of(trained), training.result()
+    assert len(result["epochs"]) == len(expected["epochs"])
+    for epoch, other in zip(result["epochs"], expected["epochs"], strict=True):
+        for name, value in other.items():
+            if "loss" in name or "auc" in name:
+                assert epoch[name] == pytest.approx(value, abs=0.02), name
+
+
+def assert_nothing_runs(training: Training) -> None:
+    """A finished step leaves no pod of its jobs running."""
+    namespace = training.run.place.namespace
+
+    def running() -> list[str]:
+        return [pod for pod in training.pods() if k8s.phase(namespace, pod) in ("Pending", "Running")]
+
+    wait_for(lambda: not running())
+
+
+def test_a_killed_worker_is_replaced(place: Place, trained: Run) -> None:
+    training = Training(trained)
+    job = training.await_checkpoint()
+    in_pod(place.namespace, f"{job}-worker-1", KILL.format(word=_WORKER, signal=9))
+    said = training.finish()
+    assert "restart 1 of 2 resumes from the newest checkpoint" in said
+    assert_same_model(training, trained)
+    assert_nothing_runs(training)
+
+
+def test_a_worker_that_is_deleted_by_force_is_replaced(place: Place, trained: Run) -> None:
+    training = Training(trained)
+    job = training.await_checkpoint()
+    k8s.kubectl("-n", place.namespace, "delete", "pod", f"{job}-worker-1", "--force", "--grace-period=0")
+    said = training.finish()
+    assert f"{job}-worker-1" in said and "restart 1 of 2" in said
+    assert_same_model(training, trained)
+    assert_nothing_runs(training)
+
+
+def test_a_deleted_launcher_is_replaced(place: Place, trained: Run) -> None:
+    training = Training(trained)
+    job = training.await_checkpoint()
+    (launcher,) = [pod for pod in training.pods() if "-launcher" in pod]
+    k8s.kubectl("-n", place.namespace, "delete", "pod", launcher, "--wait=false")
+    said = training.finish()
+    assert job in said
+    assert_same_model(training, trained)
+    assert_nothing_runs(training)
+
+
+def test_a_worker_without_enough_memory_ends_the_training_with_a_line(place: Place, prepared: Run) -> None:
+    training = Training(prepared, pod_memory="300Mi", shared_memory="64Mi", restarts=0)
+    assert training.run.finish(training.pod) is None
+    said = training.run.log(training.pod)
+    assert "OOMKilled" in said or "out of memory" in said, said
+    assert_nothing_runs(training)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_step_that_is_ended_finds_its_training_again(place: Place, trained: Run, how: signal.Signals) -> None:
+    training = Training(trained)
+    job = training.await_checkpoint()
+    if how == signal.SIGTERM:
+        k8s.kubectl("-n", place.namespace, "exec", training.pod, "--", "python", "-c", "import os; os.kill(1, 15)")
+    else:
+        in_pod(place.namespace, training.pod, KILL.format(word="executor_main", signal=9))
+    assert training.run.finish(training.pod) is None
+    training.pod = training.run.start("train", 1)
+    said = training.finish()
+    assert job.rsplit("-", 1)[0] in said
+    assert_same_model(training, trained)
+    assert_nothing_runs(training)
+
+
+def test_an_image_that_cannot_be_pulled_is_named_and_the_job_goes_with_its_run(place: Place, prepared: Run) -> None:
+    missing = {"data": {"mpijob.other.yaml": f"image: {place.registry}/kfrec-missing:0\n"}}
+    with patched(place, missing, {"data": {"mpijob.other.yaml": None}}):
+        training = Training(prepared)
+        training.await_line("kfrec-missing")
+    assert "Err" in training.run.log(training.pod) or "pull" in training.run.log(training.pod).lower()
+    terminated(training)
+
+
+def test_a_worker_that_no_node_takes_is_named_and_the_job_goes_with_its_run(place: Place, prepared: Run) -> None:
+    training = Training(prepared, pod_memory="900Ti")
+    training.await_line("Insufficient memory")
+    terminated(training)
+
+
+def terminated(training: Training) -> None:
+    """Deletes a run, and waits until nothing of it is there."""
+    namespace = training.run.place.namespace
+    jobs = training.jobs()
+    training.run.terminate()
+    for job in jobs:
+        k8s.await_gone(namespace, "mpijob", job)
+    selector = "training.kubeflow.org/job-name"
+    wait_for(
+        lambda: not [
+            body
+            for body in k8s.listed(namespace, "pods", "-l", selector)
+            if body["metadata"]["labels"][selector] in jobs
+        ]
+    )
+    k8s.await_gone(namespace, "pod", training.pod)
+
+
+@contextmanager
+def patched(place: Place, patch: Json, back: Json) -> Iterator[None]:
+    """Changes the settings of MPIJobs while the block runs."""
+    command = ["-n", place.namespace, "patch", "configmap", "kfrec-mpijob", "--type=merge", "-p"]
+    k8s.kubectl(*command, json.dumps(patch))
+    try:
+        yield
+    finally:
+        k8s.kubectl(*command, json.dumps(back))
+
+
+def test_an_api_server_that_is_started_again_ends_no_training(place: Place, trained: Run) -> None:
+    folder = node_folder()
+    training = Training(trained)
+    training.await_checkpoint()
+    process = server(folder, "kube-apiserver")
+    os.kill(process, signal.SIGKILL)
+    wait_for(lambda: server(folder, "kube-apiserver") != process)
+    wait_for(lambda: k8s.tried("get", "--raw", "/readyz").returncode == 0)
+    said = training.finish()
+    assert "restart" not in said, said
+    assert_same_model(training, trained)
+
+
+def test_a_store_and_a_tracking_server_that_are_away_end_no_training(place: Place, trained: Run) -> None:
+    folder = node_folder()
+    training = Training(trained)
+    training.await_checkpoint()
+    deployment = ["-n", place.namespace, "scale", "deployment/kfrec-mlflow"]
+    k8s.kubectl(*deployment, "--replicas=0")
+    with stopped(folder, "seaweedfs"):
+        time.sleep(_AWAY_SECONDS)
+    k8s.kubectl(*deployment, "--replicas=1")
+    training.finish()
+    assert_same_model(training, trained)
+    k8s.kubectl("-n", place.namespace, "rollout", "status", "deployment/kfrec-mlflow", "--timeout=600s")
+
+
+def test_a_node_that_is_gone_for_a_minute_ends_no_training(place: Place, trained: Run) -> None:
+    folder = node_folder()
+    training = Training(trained)
+    training.await_checkpoint()
+    with stopped(folder, "kubelet"):
+        wait_for(lambda: not ready())
+    wait_for(ready)
+    training.finish()
+    assert_same_model(training, trained)
+
+
+def ready() -> bool:
+    body = k8s.found("default", "node", NODE)
+    assert body is not None
+    return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in body["status"]["conditions"])
+
+
+def server(folder: Path, name: str) -> int:
+    """The process of one of the node's servers."""
+    return int((folder / "pids" / name).read_text())
+
+
+@contextmanager
+def stopped(folder: Path, name: str) -> Iterator[None]:
+    """A server does not answer while the block runs."""
+    process = server(folder, name)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
