@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 
+_SECONDS = 2.0
+
 
 def name_problem() -> tuple[str, str] | None:
     """Why several workers cannot listen here, and the remedy; None if they can.
@@ -28,10 +30,16 @@ def name_problem() -> tuple[str, str] | None:
 
 
 def _can_listen(name: str, family: int = socket.AF_UNSPEC) -> bool:
-    """Whether one of a name's addresses is an address of this machine."""
+    """Whether a process here can listen at one of a name's addresses, and be reached there.
+
+    An address of an interface that is down can be listened at, and not be reached.
+    """
     with suppress(OSError, UnicodeError):
         for kind, _, _, _, address in socket.getaddrinfo(name, None, family, socket.SOCK_STREAM):
-            with suppress(OSError), socket.socket(kind) as probe:
-                probe.bind(address)
+            with suppress(OSError), socket.socket(kind) as server, socket.socket(kind) as client:
+                server.bind(address)
+                server.listen(1)
+                client.settimeout(_SECONDS)
+                client.connect(server.getsockname())
                 return True
     return False
