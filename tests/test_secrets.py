@@ -12,6 +12,7 @@ from components.secrets import without_password
 from components.steps.command import command
 from pipelines.cli import main
 from pipelines.defaults import Pipeline
+from pipelines.runs.lifecycle import run_folder
 from pipelines.runs.record import RunRecord, read_record
 from tests.fakes.file_server import FileServer
 
@@ -99,6 +100,10 @@ def test_the_record_of_a_run_has_no_password(tmp_path: Path) -> None:
     assert read_record(tmp_path).parameters == {"source": "https://me:***@host/data"}
     assert holds_canary(tmp_path) == []
     assert CANARY in record.parameters["source"]  # the run itself goes on with it
+
+
+def test_the_folder_of_a_run_is_closed_to_others(tmp_path: Path) -> None:
+    assert run_folder(tmp_path / "runs").stat().st_mode & 0o077 == 0
 
 
 def test_a_compiled_pipeline_has_no_credential(

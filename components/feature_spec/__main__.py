@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from components.artifacts import adopt
-from components.errors import KfrecError
+from components.errors import KfrecError, explain_os_error
 from components.feature_spec.positional import read_positional
 from components.feature_spec.spec import FILENAME
 
@@ -26,13 +26,27 @@ def main() -> int:
     folder = Path(options.folder)
     try:
         spec = read_positional(folder, options.number_of_user_features)
-        (folder / FILENAME).write_text(spec.to_yaml())
+        _write(folder / FILENAME, spec.to_yaml())
         artifact = adopt(folder)
     except KfrecError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(f"{artifact.path}: {len(spec.features)} features described, {len(artifact.files)} files accepted")
     return 0
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file that is not there yet.
+
+    Raises:
+        KfrecError: it is there with another content, or cannot be written.
+    """
+    try:
+        if path.exists() and path.read_text(errors="replace") != text:
+            raise KfrecError(f"{path}: is there already and says something else; remove it, or metadata.json")
+        path.write_text(text)
+    except OSError as error:
+        raise explain_os_error(error, path) or error from error
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpo
     if not purpose and "register" in pipeline.steps:
         require_task_early(arguments["registered_model"], pipeline.choices["task"])
     record = RunRecord(
-        _run_folder(workdir), pipeline, dict(arguments), without_password(tracking_uri()), purpose=purpose
+        run_folder(workdir), pipeline, dict(arguments), without_password(tracking_uri()), purpose=purpose
     )
     print(f"run folder {record.folder}", file=sys.stderr)
     return record
@@ -122,7 +122,12 @@ def database_uri(workdir: Path) -> str:
     return f"sqlite:///{workdir.absolute() / 'mlflow.db'}"
 
 
-def _run_folder(workdir: Path) -> Path:
+def run_folder(workdir: Path) -> Path:
+    """Makes the folder of a new run, which only this user may open.
+
+    Raises:
+        KfrecError: it cannot be made.
+    """
     folder = workdir / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
     try:
         folder.mkdir(mode=0o700, parents=True)

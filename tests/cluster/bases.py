@@ -47,14 +47,14 @@ def _make_cpu_base() -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root"
-        _run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root), *_mirror()])
+        _run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root), *mirror()])
         shutil.copy(_CERTIFICATES, root / _CERTIFICATES.relative_to("/"))
         for archive in (root / "var/cache/apt/archives").glob("*.deb"):
             archive.unlink()
         _run(["sh", "-c", f"tar -C {root} -c . | podman import -q - {CPU}"])
 
 
-def _mirror() -> list[str]:
+def mirror() -> list[str]:
     """The first source of this machine's packages that has the suite; none is debootstrap's own choice."""
     told = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"],

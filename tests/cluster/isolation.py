@@ -98,7 +98,14 @@ def isolated(folder: Path, *command: str) -> Iterator[Node]:
 
 
 def remove(folder: Path) -> None:
-    """Ends a node's processes and removes what the kernel keeps of it, and its folder."""
+    """Ends a node's processes and removes what the kernel keeps of it, and its folder.
+
+    Raises:
+        RuntimeError: the folder is not that of a node, or a process does not end.
+    """
+    kept = folder / "settings.json"
+    if folder.exists() and not kept.exists() and any(folder.iterdir()):
+        raise RuntimeError(f"{folder}: is not the folder of a test cluster, so it is not removed")
     until = time.monotonic() + _END_SECONDS
     while alive := _processes(folder):
         for process in alive:
@@ -109,7 +116,7 @@ def remove(folder: Path) -> None:
         time.sleep(0.05)
     for group in _groups(folder):
         _remove_group(group, until)
-    if (kept := folder / "settings.json").exists():
+    if kept.exists():
         for name, value in json.loads(kept.read_text()).items():
             _setting(name).write_text(value)
     while folder.exists():
@@ -158,15 +165,25 @@ def _processes(folder: Path) -> list[int]:
     """Every process in a cgroup of the node."""
     found = set()
     for group in _groups(folder):
-        for file in group.rglob("cgroup.procs"):
+        for file in _files_of_processes(group):
             with contextlib.suppress(OSError):
                 found |= {int(line) for line in file.read_text().split()}
     return sorted(found - {0})
 
 
+def _files_of_processes(group: Path) -> list[Path]:
+    """Each cgroup's list of processes, below one that somebody else may be removing."""
+    while True:
+        try:
+            return list(group.rglob("cgroup.procs"))
+        except FileNotFoundError:
+            if not group.is_dir():
+                return []
+
+
 def _remove_group(group: Path, until: float) -> None:
     """Removes a cgroup and those in it, deepest first: the kernel frees one a moment after its last process."""
-    while True:
+    while group.is_dir():
         try:
             for path in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
                 path.rmdir()

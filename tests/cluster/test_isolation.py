@@ -100,6 +100,14 @@ def test_nothing_is_left_by_the_run_after_one_that_was_killed_with_its_janitor(f
     assert gone(folder)
 
 
+def test_a_folder_of_others_is_not_removed(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "precious").touch()
+    with pytest.raises(RuntimeError, match="is not the folder of a test cluster"), isolated(folder, "true"):
+        pass
+    assert (folder / "precious").exists()
+
+
 def test_a_second_node_waits_for_the_end_of_the_first(folder: Path) -> None:
     process = running(folder)
     try:

@@ -16,6 +16,7 @@ import pytest
 from components.artifacts import open_artifact
 from components.errors import KfrecError
 from components.feature_spec import Vocabulary, load_feature_spec
+from components.feature_spec.__main__ import main
 from components.feature_spec.positional import read_positional
 
 NAMES = ["clicked", "age", "movie", "watched", "skipped"]
@@ -97,3 +98,15 @@ def test_records_need_the_length_of_a_list(tmp_path: Path) -> None:
     )
     with pytest.raises(KfrecError, match=r"feature a has dimensions \[null\]; give one length"):
         load_feature_spec(tmp_path)
+
+
+def test_a_specification_of_ones_own_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = folder(tmp_path / "mine")
+    monkeypatch.setattr(sys, "argv", ["feature_spec", str(mine)])
+    assert [main(), main()] == [0, 0]  # what it wrote itself is no obstacle
+    (mine / "feature_spec.yaml").write_text("# by hand")
+    assert main() == 2
+    assert "feature_spec.yaml: is there already and says something else" in capsys.readouterr().err
+    assert (mine / "feature_spec.yaml").read_text() == "# by hand"

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
         if schema.quoting != "none" and counter.lines > line - 1 + len(invalid):
             require_closed_quotes(
                 str(path),
-                lambda open_text=open_text: _stream_of(open_text),  # type: ignore[misc]
+                partial(_stream_of, open_text),
                 schema.delimiter,
                 schema.longest_record,
                 f"or state quoting: none or longest_record ({schema.longest_record}) in {place}",

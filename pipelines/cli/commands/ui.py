@@ -43,7 +43,10 @@ def execute(options: argparse.Namespace) -> int:
     command = ["mlflow", "ui", "--port", str(options.port), "--workers", "1"]
     store = {"MLFLOW_BACKEND_STORE_URI": uri}  # may have a password, and anybody sees the arguments of a program
     shown = f"MLFLOW_BACKEND_STORE_URI={without_password(uri)} {' '.join(command)}"
-    print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{shown}", flush=True)
+    print(
+        f"http://localhost:{options.port}   (stop with Ctrl-C; every user of this machine can open it)\n{shown}",
+        flush=True,
+    )
     if not options.print_only:
         os.environ |= SAFE_PATH | store | {"MLFLOW_TRACKING_URI": uri}
         # Job execution serves the evaluation of language models: eight idle processes.

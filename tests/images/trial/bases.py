@@ -14,9 +14,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from images.build import Image
+from tests.cluster.bases import mirror
 
 SUITE, PYTHON = "bookworm", (3, 11)
-MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "python3,python3-venv,python3-pip,python-is-python3,ca-certificates,apt-utils"
 # Where the stand-in has TensorFlow, Horovod and Open MPI: where no shell and no loader looks by itself.
 PREFIX = "/opt/base"
@@ -33,7 +33,7 @@ def make_cpu_base() -> None:
     """A slim Python 3.11; this machine's certificates are in it, since the build goes to the same package index."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root"
-        command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root), MIRROR]
+        command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root), *mirror()]
         _run(command)
         shutil.copy(_CERTIFICATES, root / _CERTIFICATES.relative_to("/"))
         for archive in (root / "var/cache/apt/archives").glob("*.deb"):
