@@ -19,6 +19,8 @@ from components.workflows.quarantine import BadLine
 T = TypeVar("T")
 
 BLOCK_BYTES = 8 << 20
+# A small gzip file may hold a line of gigabytes.
+LONGEST_LINE = 64 << 20
 # Byte order marks, the longer ones first: that of UTF-16 begins that of UTF-32.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -73,7 +75,7 @@ def blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Streams a file; decompresses the next block while the current one is processed.
 
     Raises:
-        KfrecError: the gzip stream is truncated or damaged, or the file is UTF-16 or UTF-32.
+        KfrecError: the gzip stream is truncated or damaged, a line has no end, or the file is UTF-16 or UTF-32.
     """
     _require_bytes(path)
     with (
@@ -96,6 +98,10 @@ def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
             end = chunk.rfind(b"\n") + 1
             if not end:
                 rest += chunk
+                if len(rest) > LONGEST_LINE:
+                    raise KfrecError(
+                        f"{path}: line {first_line} is longer than {LONGEST_LINE >> 20} MiB; write one object a line"
+                    )
                 continue
             text, rest = rest + chunk[:end], chunk[end:]
             yield Block(text, first_line, file.tell() - done)

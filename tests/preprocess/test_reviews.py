@@ -10,7 +10,7 @@ from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.amazon_reviews.user_runs import user_keys
 from components.errors import KfrecError
 from components.workflows.reading import RawReader
-from components.workflows.text_blocks import Block, blocks
+from components.workflows.text_blocks import BLOCK_BYTES, LONGEST_LINE, Block, blocks
 from tests.preprocess.raw import review_line
 
 
@@ -68,6 +68,13 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path, suffix: str) -> None:
     path.write_bytes(gzip.compress(text) if suffix else text)
     assert b"".join(block.text for block in blocks(path)) == b"one\r\ntwo\r\n"
     assert b"".join(block.text for block in blocks(path, 4)) == b"one\r\ntwo\r\n"
+
+
+def test_a_small_file_with_an_endless_line_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.json.gz"
+    path.write_bytes(gzip.compress(b"first\n" + bytes(LONGEST_LINE + BLOCK_BYTES), 1))
+    with pytest.raises(KfrecError, match=r"reviews\.json\.gz: line 2 is longer than 64 MiB"):
+        list(blocks(path))
 
 
 NO_NAMES = {
