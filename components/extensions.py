@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,11 +21,22 @@ _SHOWN_DIGITS = 12
 def every_entry(group: str) -> dict[str, list[EntryPoint]]:
     """The entry points of a group by name, without repeated ones."""
     entries: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=group):
-        same = entries.setdefault(entry.name, [])
-        if all(other.value != entry.value for other in same):
-            same.append(entry)
+    for distribution in _providing(group):
+        for entry in distribution.entry_points.select(group=group):
+            same = entries.setdefault(entry.name, [])
+            if all(other.value != entry.value for other in same):
+                same.append(entry)
     return entries
+
+
+def _providing(group: str) -> Iterator[Distribution]:
+    """The distributions with entry points of a group; of several versions of one, the first on the path."""
+    known = set()
+    # A distribution reads its files when they are asked for. The working directory may be another one by then.
+    for distribution in distributions(path=[str(Path(folder).absolute()) for folder in sys.path]):
+        if distribution.entry_points.select(group=group) and distribution.name not in known:
+            known.add(distribution.name)
+            yield distribution
 
 
 def is_own_entry(entry: EntryPoint) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,6 +123,18 @@ def test_a_name_of_two_packages_hides_no_other(
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert "trips 0.1.0 (trips:MODEL)" in lines["trip_time"] and "other 1.0.0 (other:MODEL)" in lines["trip_time"]
     assert "broken" not in lines["sim"]
+
+
+def test_a_package_beside_the_working_directory_stays_known_in_another_one(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(package / "definition.py", "build=_build", "build=None")
+    monkeypatch.chdir(tmp_path / "site")
+    monkeypatch.setattr("sys.path", ["", *sys.path])
+    assert "trip_time" in registry.names(registry.MODELS)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KfrecError, match=r"^the model trip_time of trips 0.1.0 "):
+        registry.model("trip_time")
 
 
 SPEC = FeatureSpec({"zone": Feature("zone", "int64", 3)}, {}, {"zone": ("zone",)})

@@ -14,7 +14,7 @@ from components.steps.catalog import STEPS
 from components.train.launching.launch import LocalLauncher, worker_arguments
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_process
-from tests.listening import listening_addresses
+from tests.listening import listening_sockets
 from tests.train.dataset import write_dataset
 from tests.waiting import LONGEST, wait_for
 
@@ -49,7 +49,7 @@ def test_workers_over_gloo_listen_on_this_machine_alone(tmp_path: Path) -> None:
     environment = os.environ | own.environment()
     with subprocess.Popen([*start, sys.executable, "-c", code], env=environment) as run:
         wait_for(lambda: all(Path(f"{ready}{rank}").exists() for rank in range(2)))
-        found = listening_addresses(psutil.Process(run.pid))
+        found = {ip for ip, _ in listening_sockets(psutil.Process(run.pid))}
         go.touch()
         assert run.wait(LONGEST) == 0
     assert found == {"127.0.0.1"}
