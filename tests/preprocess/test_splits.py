@@ -205,3 +205,37 @@ def test_a_cut_that_leaves_no_target_is_named(tmp_path: Path) -> None:
     message = error_of(raw_folder(tmp_path / "raw", reviews, CATEGORIES), tmp_path / "parquet", split="time")
     assert "no test sample is left" in message
     assert "change test_reviews=0.1, or set split=last_item" in message
+
+
+def test_without_negatives_the_positive_samples_are_the_same(tmp_path: Path, output: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    counts = preprocess(raw, tmp_path / "parquet", **HONEST | {"negatives": "none"})
+    for split in SPLITS:
+        rows = named(tmp_path / "parquet", split)
+        drawn = ("neg_item_sequence", "neg_cat_sequence")
+        assert {item for row in rows for name in drawn for item in row[name]} == {None}
+        positives = [row for row in named(output, split) if row["label"] == 1]
+        assert [{k: v for k, v in row.items() if k not in drawn} for row in rows] == [
+            {k: v for k, v in row.items() if k not in drawn} for row in positives
+        ]
+        assert counts[split] == len(rows)
+
+
+def test_the_newest_target_of_each_window_trains(tmp_path: Path, cuts: tuple[int, int]) -> None:
+    chosen = HONEST | {"negatives": "none", "training_targets": "windows", "max_sequence_length": 5}
+    preprocess(raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES), tmp_path / "parquet", **chosen)
+    expected: Counter[tuple[str, ...]] = Counter()
+    for reviews in histories().values():
+        items = [item for _, item in reviews]
+        places = [
+            place
+            for place, (time, item) in enumerate(reviews)
+            if place and time < cuts[0] and item not in items[:place]
+        ]
+        newest: dict[int, int] = {}
+        for place in places:
+            newest[(places[-1] - place) // 5] = place
+        expected.update(tuple(items[max(0, place - 5) : place + 1]) for place in newest.values())
+    assert Counter(shown(row) for row in named(tmp_path / "parquet", "train")) == expected
+    tested = Counter(shown(row)[-1] for row in named(tmp_path / "parquet", "test"))
+    assert tested.total() == expected_targets(cuts[1], float("inf")).total()

@@ -43,7 +43,8 @@ class Generation:
 
 
 TIME, LAST_ITEM = "time", "last_item"
-CONTEMPORARY, POPULARITY = "contemporary", "popularity"
+CONTEMPORARY, POPULARITY, NONE = "contemporary", "popularity", "none"
+ALL, WINDOWS = "all", "windows"
 EXCLUDE, KEEP = "exclude", "keep"
 # The published protocol of each split, which ``auto`` stands for.
 _AUTO = {TIME: (CONTEMPORARY, EXCLUDE), LAST_ITEM: (POPULARITY, KEEP)}
@@ -71,8 +72,9 @@ class Sampling:
     negatives: str = param(
         "auto",
         "What a negative is drawn from: the reviews within negative_window of the target's, or all reviews that train; "
-        "auto is contemporary with split=time, and popularity with split=last_item, as published",
-        choices=("auto", CONTEMPORARY, POPULARITY),
+        "auto is contemporary with split=time, and popularity with split=last_item, as published; none writes no "
+        "negatives, for models that compare the target with all items",
+        choices=("auto", CONTEMPORARY, POPULARITY, NONE),
     )
     negative_window: float = param(
         30.0,
@@ -95,6 +97,12 @@ class Sampling:
     shortest_sequence_for_training: int = param(
         1, "Training samples with a shorter history are dropped", unit="items", at_least=1
     )
+    training_targets: str = param(
+        ALL,
+        "Which reviews are targets of training samples: all, or the newest of every max_sequence_length reviews of a "
+        "user, for models that learn from each item of a history",
+        choices=(ALL, WINDOWS),
+    )
     reviews_per_partition: int = param(
         500_000, "Reviews held in memory at a time by one worker", unit="reviews", at_least=1
     )
@@ -103,6 +111,11 @@ class Sampling:
     def is_contemporary(self) -> bool:
         """Whether negatives are of the target's time."""
         return (_AUTO[self.split][0] if self.negatives == "auto" else self.negatives) == CONTEMPORARY
+
+    @property
+    def has_negatives(self) -> bool:
+        """Whether each target has a negative."""
+        return self.negatives != NONE
 
     @property
     def excludes_seen(self) -> bool:

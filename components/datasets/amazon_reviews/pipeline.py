@@ -13,7 +13,7 @@ from components.datasets.amazon_reviews import encoding
 from components.datasets.amazon_reviews.catalogue import write_catalogue
 from components.datasets.amazon_reviews.histories import Histories, write_histories
 from components.datasets.amazon_reviews.negatives import pool_by_popularity, pool_by_time, recent_counts
-from components.datasets.amazon_reviews.parameters import CONTEMPORARY, EXCLUDE, KEEP, LAST_ITEM, POPULARITY
+from components.datasets.amazon_reviews.parameters import CONTEMPORARY, EXCLUDE, KEEP, LAST_ITEM, NONE, POPULARITY
 from components.datasets.amazon_reviews.popularity import PairCounts, PopularityCounter
 from components.datasets.amazon_reviews.sample_files import write_samples
 from components.datasets.amazon_reviews.samples import samples_of
@@ -161,11 +161,17 @@ def encode_histories(
         rate,
         {
             "split": parameters.split,
-            "negatives": CONTEMPORARY if parameters.is_contemporary else POPULARITY,
+            "negatives": _negatives(parameters),
             "seen_items": EXCLUDE if parameters.excludes_seen else KEEP,
             **(asdict(cuts) if cuts else {}),
         },
     )
+
+
+def _negatives(parameters: PreprocessReviews) -> str:
+    if not parameters.has_negatives:
+        return NONE
+    return CONTEMPORARY if parameters.is_contemporary else POPULARITY
 
 
 def write_splits(

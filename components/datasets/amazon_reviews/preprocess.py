@@ -93,7 +93,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             "raw_rows": job.raw.rows.get("reviews", runs.rows),
             "sampling": encoded.sampling,
         }
-        best = None if job.generation is None else best_auc(job.generation, parameters)
+        best = None if job.generation is None or not parameters.has_negatives else best_auc(job.generation, parameters)
         if best is not None:
             noted["best"] = {"auc": best}
         spec = positional_spec(list(encoded.cardinalities.items()), 1, SAMPLE.names, job.folder, {"encoding": noted})

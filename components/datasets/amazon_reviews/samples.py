@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from components.datasets.amazon_reviews.negatives import Negatives
+from components.datasets.amazon_reviews.parameters import WINDOWS
 from components.datasets.amazon_reviews.splits import TEST, TRAIN, VALIDATION, Cuts, Events, Targets
 from components.workflows.columns import array_module, flat_lists, list_column
 from components.workflows.nvtabular_quiet import ColumnSchema, Schema, Workflow, ops
@@ -37,7 +38,8 @@ def samples_of(split: str, parameters: PreprocessReviews, cuts: Cuts | None, poo
         pool: folder of the reviews that negatives are drawn from.
     """
     before = {TRAIN: cuts.train_end, VALIDATION: cuts.test_begin, TEST: None}[split] if cuts else None
-    targets = Targets(split, cuts, parameters.shortest_sequence_for_training, parameters.excludes_seen)
+    window = parameters.max_sequence_length if split == TRAIN and parameters.training_targets == WINDOWS else 1
+    targets = Targets(split, cuts, parameters.shortest_sequence_for_training, parameters.excludes_seen, window)
     negatives = Negatives(
         pool,
         before,
@@ -47,12 +49,14 @@ def samples_of(split: str, parameters: PreprocessReviews, cuts: Cuts | None, poo
         parameters.seed,
         _STREAMS[split],
     )
-    cut = CutSamples(targets, negatives, parameters.max_sequence_length)
+    cut = CutSamples(targets, negatives, parameters.max_sequence_length, parameters.has_negatives)
     return Workflow(HISTORIES.column_names >> cut).fit_schema(HISTORIES)
 
 
 class CutSamples(ops.Operator):
     """Two adjacent rows per target in a user's history, the target and a negative, with the window of items before it.
+
+    Without negatives there is one row, whose negative history is padding.
 
     In: the schema ``HISTORIES``. Out: label, uid, item, cat (the target or the negative), item_sequence, cat_sequence
     (exactly ``length`` ids, oldest first, 0 where the history is shorter), neg_item_sequence, neg_cat_sequence.
@@ -61,11 +65,13 @@ class CutSamples(ops.Operator):
         targets: chooses the targets.
         negatives: draws the negatives, each with its category there.
         length: window length in items.
+        has_negatives: whether to draw negatives.
     """
 
-    def __init__(self, targets: Targets, negatives: Negatives, length: int) -> None:
+    def __init__(self, targets: Targets, negatives: Negatives, length: int, has_negatives: bool) -> None:
         super().__init__()
         self.targets, self.negatives, self.length = targets, negatives, length
+        self.has_negatives = has_negatives
 
     def transform(self, col_selector: Any, df: Any) -> Any:
         xp = array_module(df)
@@ -74,26 +80,31 @@ class CutSamples(ops.Operator):
         owner = xp.repeat(xp.arange(len(offsets) - 1), xp.diff(offsets))
         events = Events(offsets, owner, xp.arange(len(items)) - offsets[owner], times, is_new > 0)
         chosen = xp.flatnonzero(self.targets.of(events))
-        drawn = self.negatives.draw(xp, events, items, df["user_key"].values, chosen)
-        if not drawn.exists.all():
-            chosen = chosen[drawn.exists]
-
-        def both(positive: Any, negative: Any) -> Any:
-            return xp.stack([positive, negative[drawn.exists]], axis=1).ravel()
-
-        rows = xp.repeat(chosen, 2)
         out = type(df)()
-        out["label"] = xp.tile(xp.array([1, 0], xp.int8), len(chosen))
+        if self.has_negatives:
+            drawn = self.negatives.draw(xp, events, items, df["user_key"].values, chosen)
+            chosen = chosen[drawn.exists]
+            rows = xp.repeat(chosen, 2)
+            out["label"] = xp.tile(xp.array([1, 0], xp.int8), len(chosen))
+            out["item"], out["cat"] = (
+                xp.stack([positive[chosen], negative[drawn.exists]], axis=1).ravel()
+                for positive, negative in ((items, drawn.item), (cats, drawn.cat))
+            )
+            histories = [each[drawn.exists].reshape(-1, self.negatives.length) for each in (drawn.items, drawn.cats)]
+        else:
+            rows = chosen
+            out["label"] = xp.ones(len(rows), xp.int8)
+            out["item"], out["cat"] = items[rows], cats[rows]
+            histories = [xp.zeros((len(rows), self.negatives.length), xp.int32)] * 2
         out["uid"] = df["uid"].values[owner[rows]]
-        out["item"], out["cat"] = both(items[chosen], drawn.item), both(cats[chosen], drawn.cat)
         # Zeros before each user's items pad the windows at the start of a history.
         spread = xp.arange(len(items)) + self.length * (owner + 1)
         for name, values in (("item_sequence", items), ("cat_sequence", cats)):
             padded = xp.zeros(len(items) + self.length * (len(offsets) - 1), xp.int32)
             padded[spread] = values
             out[name] = list_column(_windows(xp, padded, self.length)[rows + self.length * owner[rows]])
-        for name, histories in (("neg_item_sequence", drawn.items), ("neg_cat_sequence", drawn.cats)):
-            out[name] = list_column(histories[drawn.exists].reshape(-1, self.negatives.length))
+        for name, values in zip(("neg_item_sequence", "neg_cat_sequence"), histories, strict=True):
+            out[name] = list_column(values)
         return out
 
     def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:

@@ -99,12 +99,14 @@ class Targets:
         cuts: of a split by time; None for the last item of each user.
         shortest_history: reviews before a target that trains.
         only_new: whether a target must be the user's first review of the item.
+        window: reviews of a user of which only the newest target is kept; 1 keeps all.
     """
 
     split: str
     cuts: Cuts | None
     shortest_history: int
     only_new: bool
+    window: int = 1
 
     def of(self, events: Events) -> Any:
         """Whether each review is a target: bool [reviews]."""
@@ -118,4 +120,16 @@ class Targets:
             chosen &= (events.times >= self.cuts.train_end) & (events.times < self.cuts.test_begin)
         else:
             chosen &= events.times >= self.cuts.test_begin
-        return chosen & events.is_new if self.only_new else chosen
+        if self.only_new:
+            chosen &= events.is_new
+        return chosen & self._is_newest(events, chosen) if self.window > 1 else chosen
+
+    def _is_newest(self, events: Events, chosen: Any) -> Any:
+        """Whether each review is the newest chosen one of its window; windows count from the user's newest chosen one."""
+        rows = chosen.nonzero()[0]
+        owner, position = events.owner[rows], events.position[rows]
+        newest = position[owner.searchsorted(owner, side="right") - 1]
+        window = (newest - position) // self.window
+        chosen = chosen.copy()
+        chosen[rows[:-1]] = (owner[1:] != owner[:-1]) | (window[1:] != window[:-1])
+        return chosen
