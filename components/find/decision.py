@@ -16,12 +16,14 @@ class Known:
         champion: version of the champion, None if there is none.
         data_version: version of the champion's data, empty if unknown.
         rows: rows of the champion's data, None if unknown.
+        is_there: whether the champion's data still are among the versions.
         tried: data versions that any registered model was trained on.
     """
 
     champion: int | None = None
     data_version: str = ""
     rows: int | None = None
+    is_there: bool = False
     tried: Collection[str] = ()
 
 
@@ -39,9 +41,9 @@ def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Call
     Args:
         newest: version name.
         known: facts from the registry.
-        minimum_new: rows required beyond the champion's data.
+        minimum_new: rows required that the champion's data lack.
         force: train in any case.
-        count: counts its rows, up to a limit.
+        count: counts its rows that the champion's data lack, up to a limit.
     """
     if force:
         return Verdict(True, f"Data version {newest}: training was requested with force.")
@@ -55,18 +57,19 @@ def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Call
         return Verdict(
             False, f"Nothing is new: the champion was trained on {known.data_version}, which is newer than {newest}."
         )
-    if known.rows is None:
+    if not known.data_version:
         return Verdict(True, f"Data version {newest}: the champion's data is not known, so this counts as new.")
-    wanted = known.rows + minimum_new
-    rows = count(wanted)
-    if rows < wanted:
+    if not known.is_there:
+        return Verdict(
+            True, f"Data version {newest}: the champion's {known.data_version} is gone, so all of this counts as new."
+        )
+    rows = count(minimum_new)
+    if rows < minimum_new:
         return Verdict(
             False,
-            f"Too little is new: data version {newest} has {rows:,} rows, the champion's {known.data_version} had "
-            f"{known.rows:,}, and at least {minimum_new:,} more are asked for.",
+            f"Too little is new: data version {newest} has {rows:,} rows that the champion's {known.data_version} "
+            f"lacks, and at least {minimum_new:,} are asked for.",
         )
     return Verdict(
-        True,
-        f"Data version {newest} has at least {minimum_new:,} rows more than the {known.rows:,} of "
-        f"{known.data_version or 'the champion'}.",
+        True, f"Data version {newest} has at least {minimum_new:,} rows that the champion's {known.data_version} lacks."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from components import registry
 from components.artifacts import publishing
 from components.checks import PROFILE
 from components.find.decision import Known, decide
-from components.find.versions import count_rows, data_versions
+from components.find.versions import data_versions, new_rows
 from components.steps.catalog import FindParameters
 from components.steps.recorded import recorded
 from components.tracking.champion import (
@@ -56,13 +56,14 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
         held = champion_of(client, parameters.registered_model)
         if held:
             require_task(client, parameters.registered_model, held, parameters.task)
-        known = _known(client, parameters.registered_model, held)
+        there = {version.name: version for version in versions}
+        known = _known(client, parameters.registered_model, held, there)
         verdict = decide(
             newest.name,
             known,
             parameters.minimum_new_rows,
             parameters.force,
-            lambda enough: count_rows(newest, enough),
+            lambda enough: new_rows(newest, there[known.data_version], enough),
         )
         print(verdict.occasion, flush=True)
         with publishing(champion, step="find", parameters=recorded(parameters)) as staging:
@@ -86,13 +87,14 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
     }
 
 
-def _known(client: MlflowClient, name: str, held: Any) -> Known:
+def _known(client: MlflowClient, name: str, held: Any, there: Collection[str]) -> Known:
     """The champion and the tried data versions, from the registry."""
     tried = {version.tags[DATA_VERSION] for version in versions_of(client, name) if DATA_VERSION in version.tags}
     if held is None:
         return Known(tried=tried)
-    rows = held.tags.get(ROWS, "")
-    return Known(int(held.version), held.tags.get(DATA_VERSION, ""), int(rows) if rows.isdigit() else None, tried)
+    rows, data_version = held.tags.get(ROWS, ""), held.tags.get(DATA_VERSION, "")
+    known = int(rows) if rows.isdigit() else None
+    return Known(int(held.version), data_version, known, data_version in there, tried)
 
 
 def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folder: Path) -> bool:

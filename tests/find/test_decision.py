@@ -18,9 +18,10 @@ def test_numbers_in_names_are_sorted_as_numbers() -> None:
     [
         (Known(), True, "there is no champion yet"),
         (Known(tried={"v3"}), False, "Nothing is new: v3 is the newest data version, and a model was trained on it"),
-        (Known(1, "v3", 100, {"v3"}), False, "Nothing is new"),
-        (Known(1, "v2", 100, {"v2", "v3"}), False, "a model was trained on it already"),
-        (Known(1, "v10", 100, {"v10"}), False, "the champion was trained on v10, which is newer than v3"),
+        (Known(1, "v3", 100, True, {"v3"}), False, "Nothing is new"),
+        (Known(1, "v2", 100, True, {"v2", "v3"}), False, "a model was trained on it already"),
+        (Known(1, "v10", 100, True, {"v10"}), False, "the champion was trained on v10, which is newer than v3"),
+        (Known(1, "v2", 100, False, {"v2"}), True, "the champion's v2 is gone, so all of this counts as new"),
         (Known(1, "", None), True, "the champion's data is not known"),
     ],
 )
@@ -29,12 +30,12 @@ def test_what_needs_no_counting(known: Known, proceeds: bool, told: str) -> None
     assert verdict.proceed is proceeds and told in verdict.occasion
 
 
-@pytest.mark.parametrize(("there", "proceeds"), [(109, False), (110, True), (5000, True)])
+@pytest.mark.parametrize(("there", "proceeds"), [(9, False), (10, True), (5000, True)])
 def test_a_version_must_bring_enough(there: int, proceeds: bool) -> None:
-    verdict = decide("v3", Known(1, "v2", 100, {"v2"}), 10, False, lambda enough: min(there, enough))
+    verdict = decide("v3", Known(1, "v2", 100, True, {"v2"}), 10, False, lambda enough: min(there, enough))
     assert verdict.proceed is proceeds
     assert ("Too little is new" in verdict.occasion) is not proceeds
 
 
 def test_force_asks_nothing() -> None:
-    assert decide("v3", Known(1, "v3", 100, {"v3"}), 10, True, never).proceed
+    assert decide("v3", Known(1, "v3", 100, True, {"v3"}), 10, True, never).proceed

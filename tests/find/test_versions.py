@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from components.datasets import RawContract, RawKind
 from components.datasets.amazon_reviews.raw_files import CONTRACT
 from components.errors import KfrecError
-from components.find.versions import count_rows, data_versions
+from components.find.versions import DataVersion, data_versions, new_rows
 from tests.fakes.object_stores import Place
 
 
@@ -33,32 +34,55 @@ def test_versions_are_folders_with_a_whole_set_of_files(tmp_path: Path) -> None:
 
 
 def test_versions_are_found_in_object_storage(prefix: Place) -> None:
-    for name in ("2026-11-02", "2026-11-10"):
+    for name, more in (("2026-11-02", b"2"), ("2026-11-10", b"3\n4")):
         for file in ("reviews_A.json", "meta_A.json"):
-            prefix.put(f"{name}/{file}", b"{}\n{}\n")
+            prefix.put(f"{name}/{file}", b"1\n" + more)
+        prefix.put(f"{name}/reviews_B.json", b"5\n")
     versions, _ = data_versions(prefix.uri, CONTRACT)
     assert [version.name for version in versions] == ["2026-11-02", "2026-11-10"]
     assert versions[-1].uri == f"{prefix.uri}/2026-11-10"
-    assert count_rows(versions[-1], 10) == 2
+    assert new_rows(versions[-1], versions[0], 10) == 2
 
 
-def test_counting_stops_where_enough_is_found(tmp_path: Path) -> None:
-    put(tmp_path / "v1", 5)
-    with gzip.open(tmp_path / "v1" / "reviews_B.json.gz", "wb") as file:
-        file.write(b"{}\n" * 7)
-    with (tmp_path / "v1" / "reviews_B.json.gz").open("ab") as file:
-        file.write(gzip.compress(b"{}\n" * 4))
-    ((version,), _) = data_versions(str(tmp_path), CONTRACT)
-    assert count_rows(version, 1000) == 16
-    assert count_rows(version, 3) == 5
+def write(folder: Path, name: str, rows: Iterable[int], end: str = "\n") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"{row}{end}" for row in rows).encode()
+    (folder / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+
+
+def versions_of(prefix: Path, contract: RawContract) -> list[DataVersion]:
+    return data_versions(str(prefix), contract)[0]
+
+
+def test_a_window_that_rolls_on_is_new_by_what_it_gained(tmp_path: Path) -> None:
+    """Both windows have 100 rows, divided among other files."""
+    for version, window in (("v1", range(100)), ("v2", range(30, 130))):
+        write(tmp_path / version, "meta_A.json", [0])
+        middle = window[70] if version == "v1" else window[10]
+        write(tmp_path / version, "reviews_A.json", range(window[0], middle))
+        write(tmp_path / version, "reviews_B.json.gz", range(middle, window[-1] + 1), "\r\n")
+    one, two = versions_of(tmp_path, CONTRACT)
+    assert new_rows(two, one, 1000) == 30
+    assert new_rows(two, one, 3) == 3
+    assert new_rows(one, one, 3) == 0
+
+
+def test_a_gzip_file_of_several_members_is_read_whole(tmp_path: Path) -> None:
+    for version, rows in (("v1", 5), ("v2", 9)):
+        put(tmp_path / version, 5)
+        write(tmp_path / version, "reviews_B.json.gz", range(3))
+        with (tmp_path / version / "reviews_B.json.gz").open("ab") as file:
+            file.write(gzip.compress("".join(f"{row}\n" for row in range(rows)).encode()))
+    one, two = versions_of(tmp_path, CONTRACT)
+    assert new_rows(two, one, 1000) == 4
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     put(tmp_path / "v1", 5)
     (tmp_path / "v1" / "reviews_B.json.gz").write_bytes(b"not gzip")
-    ((version,), _) = data_versions(str(tmp_path), CONTRACT)
+    (version,) = versions_of(tmp_path, CONTRACT)
     with pytest.raises(KfrecError, match=r"v1/reviews_B\.json\.gz: not a valid gzip file"):
-        count_rows(version, 1000)
+        new_rows(version, version, 1000)
 
 
 def test_a_prefix_without_versions_is_one_line(tmp_path: Path) -> None:
@@ -70,21 +94,23 @@ def test_a_prefix_without_versions_is_one_line(tmp_path: Path) -> None:
         data_versions("http://127.0.0.1:9/x", CONTRACT)
 
 
-def test_rows_of_parquet_and_zip_are_counted(tmp_path: Path) -> None:
+def test_rows_of_parquet_and_zip_are_compared(tmp_path: Path) -> None:
     contract = RawContract((RawKind("tables", r".+\.(csv\.zip|parquet)", "*.csv.zip or *.parquet", "rows"),))
-    (tmp_path / "v1").mkdir()
-    pq.write_table(pa.table({"a": list(range(70))}), tmp_path / "v1" / "a.parquet")
-    with zipfile.ZipFile(tmp_path / "v1" / "b.csv.zip", "w") as archive:
-        archive.writestr("b.csv", "a\n1\n2")
-    ((version,), _) = data_versions(str(tmp_path), contract)
-    assert count_rows(version, 1000) == 73
-    assert count_rows(version, 10) == 70
+    for version, first in (("v1", 0), ("v2", 4)):
+        (tmp_path / version).mkdir()
+        rows = {"a": list(range(first, first + 70)), "b": [[1.5, None], []] * 35}
+        pq.write_table(pa.table(rows), tmp_path / version / "a.parquet")
+        with zipfile.ZipFile(tmp_path / version / "b.csv.zip", "w") as archive:
+            archive.writestr("b.csv", f"a\n1\n{first}")
+    one, two = versions_of(tmp_path, contract)
+    assert new_rows(two, one, 1000) == 5
+    assert new_rows(two, one, 2) == 2
 
 
 def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
     contract = RawContract((RawKind("tables", r".+\.zip", "*.zip", "rows"),))
     (tmp_path / "v1").mkdir()
     (tmp_path / "v1" / "b.csv.zip").write_bytes(b"PK no more")
-    ((version,), _) = data_versions(str(tmp_path), contract)
+    (version,) = versions_of(tmp_path, contract)
     with pytest.raises(KfrecError, match=r"b\.csv\.zip: damaged or truncated"):
-        count_rows(version, 1000)
+        new_rows(version, version, 1000)

@@ -35,7 +35,7 @@ class FindParameters:
     model_type: str = MODEL
     dataset: str = DATASET
     minimum_new_rows: int = param(
-        1, "Rows, such as reviews, that a version must have in addition to the champion's data", unit="rows", at_least=0
+        1, "Rows, such as reviews, that a version must have and the champion's data lack", unit="rows", at_least=0
     )
     force: bool = param(False, "Train on the newest version even without new rows")
     keep_vocabulary: bool = param(True, "Encode with the champion's vocabulary, up to out_of_vocabulary_limit")
