@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import sys
 import time
 import warnings
@@ -186,6 +187,7 @@ def check_environment(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
     """
     _check_installed(arguments)
     _check_launcher(pipeline, arguments)
+    _check_workers(arguments)
 
 
 def _check_installed(arguments: Mapping[str, Any]) -> None:
@@ -219,6 +221,17 @@ def _check_launcher(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
         step = STEPS["train"]
         values = {p.name: arguments[p.pipeline_name] for p in step_parameters(step, pipeline)}
         launcher_of(build(step.parameters(pipeline.choices), values))
+
+
+def _check_workers(arguments: Mapping[str, Any]) -> None:
+    """Checks before the first step that a training here has no more workers than cores, beyond a pair.
+
+    Raises:
+        KfrecError: it has; each would import TensorFlow and take its share of the memory, and none would be faster.
+    """
+    cores, workers = len(os.sched_getaffinity(0)), arguments.get("workers", 1)
+    if arguments.get("launcher") != MPIJOB and workers > max(cores, 2):
+        raise KfrecError(f"parameter workers={workers}: this machine has {cores} cores; give at most {max(cores, 2)}")
 
 
 def _check_data(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
@@ -265,7 +278,7 @@ def train(
 
 def _show_summary(record: RunRecord, arguments: Mapping[str, Any], output: StepOutput, began: float) -> Path:
     """Writes summary.json and shows it as a table."""
-    look = f"{Path(sys.executable).with_name('kfrec')} ui --workdir {record.folder.parent}"
+    look = shlex.join([str(Path(sys.executable).with_name("kfrec")), "ui", "--workdir", str(record.folder.parent)])
     task = registry.task(record.pipeline.choices["task"])
     summary = summarise(
         output.run_id, record.pipeline, arguments, output.finished, os.environ["MLFLOW_TRACKING_URI"], look

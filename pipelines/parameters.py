@@ -75,8 +75,14 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
             {name: every[wide] for name, wide in named.items() if wide in every},
         )
     if "train" in built:
-        lengths = registry.dataset(pipeline.choices["dataset"]).lengths(built["preprocess"])
-        registry.model(pipeline.model).check(built["train"], lengths)
+        data, model = registry.dataset(pipeline.choices["dataset"]), registry.model(pipeline.model)
+        lengths = data.lengths(built["preprocess"])
+        if lacking := [channel for channel in model.needs if channel not in lengths]:
+            raise KfrecError(
+                f"model {model.name} learns from lists ({', '.join(lacking)}), which data set {data.name} does not "
+                f"have; choose another model, or another data set than {data.name}"
+            )
+        model.check(built["train"], lengths)
     return parsed
 
 

@@ -122,8 +122,8 @@ class DatasetDefinition:
         sampling: frozen dataclass of the data set's preprocess parameters.
         preprocess: writes samples in parquet, ``feature_spec.yaml`` and related files, and returns counts by name,
             including ``train`` and ``test``.
-        lengths: takes the preprocess parameters and returns each channel's list length; a model can reject it before
-            the first step starts.
+        lengths: takes the preprocess parameters and returns the list length of each channel of lists. Before the first
+            step starts, a model that needs another channel is refused, and so is one that rejects the lengths.
         raw_rows: takes a model's feature specification and the names of its input features, and returns its encoder of
             raw rows; None if models of the data set take encoded features only. Preprocessing records the data set's
             name as ``dataset`` in the metadata section ``encoding``.

@@ -31,6 +31,7 @@ class ModelDefinition:
             cover every trainable variable.
         dataset: name of its default data set.
         task: name of its default task.
+        needs: channels of lists without which it cannot train; a data set has those of its ``lengths``.
         check: takes the train step's parameters and the list length of each channel, and raises KfrecError if they are
             incompatible; called before the first step of a run starts.
         serving: returns the context in which the exported signature is traced, such as one that trims histories.
@@ -53,6 +54,7 @@ class ModelDefinition:
     optimizers: Callable[[Any, Model, int], Sequence[OptimizerGroup]]
     dataset: str
     task: str
+    needs: tuple[str, ...] = ()
     check: Callable[[Any, Mapping[str, ListLength]], None] = lambda parameters, lengths: None
     serving: Callable[[], AbstractContextManager[None]] = nullcontext
     explanation: Callable[[Explained], Sequence[Section]] = lambda explained: ()

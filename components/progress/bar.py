@@ -39,16 +39,22 @@ class _Terminal(tqdm):
     """A redrawn bar. Rate and remaining time exclude the first update, which includes a job's start-up."""
 
     _steady = False
+    _began = 0.0
 
     def update(self, n: float | None = 1) -> bool | None:
         if self._steady or not n:
             return super().update(n)
-        self._steady = True
+        self._steady, self._began = True, self.start_t
         self.n += n
         self.initial = self.last_print_n = self.n
         self.start_t = self.last_print_t = time.time()
         self.refresh()
         return True
+
+    def close(self) -> None:
+        if self._steady and self.n == self.initial:  # a job of one update has only the rate that includes its start-up
+            self.initial, self.start_t = 0, self._began
+        super().close()
 
 
 class _Lines:

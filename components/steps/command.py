@@ -25,6 +25,7 @@ from components.steps.catalog import STEPS, Step
 from components.steps.mounted import use_mounted_environment
 from components.steps.parser import Parser, add_argument, chosen
 from components.storage import is_uri
+from components.utf8 import restart_in_utf8
 
 # The key of a sentence about the outcome that a step may return with its counts and results.
 SUMMARY = "summary"
@@ -32,6 +33,8 @@ SUMMARY = "summary"
 
 def command(name: str, arguments: Sequence[str] | None = None) -> int:
     """Runs the step ``name`` from a command line and returns the exit status."""
+    if arguments is None:
+        restart_in_utf8()
     end_with_parent()  # a sweep's trials are such commands
     step = STEPS[name]
     words = list(sys.argv[1:] if arguments is None else arguments)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 PIPELINE_RUN = "kfrec.pipeline_run"
-_PARENT = "mlflow.parentRunId"
+# The environment variable with the name of the run on this machine, which MLflow shows too.
+RUN_NAME = "KFREC_RUN_NAME"
+_PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
 _CONTEXT = "mlflow.data.context"
 # The machine and the process that own a RUNNING run, and why a run is KILLED, or was before a retry.
 _HOST, _PROCESS, _KILLED = "kfrec.host", "kfrec.process", "kfrec.killed"
@@ -142,7 +144,8 @@ def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterat
         run_id: id of the pipeline run; its steps join the one MLflow run with the tag ``kfrec.pipeline_run=<run_id>``.
             Empty joins the run MLFLOW_RUN_ID, or else starts a new one. A new run of a pipeline run is nested in the
             parent of MLFLOW_RUN_ID, or in that run itself.
-        title: prefix of a new run's name, before the time and the first characters of ``run_id``.
+        title: prefix of a new run's name, before the time and the first characters of ``run_id``; the description of a
+            run that has a name on this machine, which is then its name in MLflow.
 
     Raises:
         KfrecError: the tracking server does not answer, or there is no run MLFLOW_RUN_ID.
@@ -196,8 +199,9 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
     _end_abandoned(client, [e.experiment_id for e in client.search_experiments()] if local else [own])
     existing = _of_pipeline(client, own, run_id) if run_id else None
     if existing is None:
-        tags = _origin_tags({PIPELINE_RUN: run_id, _PARENT: _parent(client, joined)})
-        return client.create_run(own, tags=tags, run_name=_name(title, run_id))
+        named = os.environ.get(RUN_NAME, "") if run_id else ""
+        tags = _origin_tags({PIPELINE_RUN: run_id, _PARENT: _parent(client, joined), _NOTE: title if named else ""})
+        return client.create_run(own, tags=tags, run_name=named or _name(title, run_id))
     # Owner tags first: a run must never be RUNNING with a dead owner.
     for name, value in _owner_tags().items():
         client.set_tag(existing.info.run_id, name, value)

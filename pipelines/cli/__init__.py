@@ -7,14 +7,18 @@ import os
 import sys
 from collections.abc import Sequence
 
+from components import images
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, stopping_in_order
 from components.steps.parser import Parser
+from components.utf8 import restart_in_utf8
 from pipelines.cli.commands import every_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
+    if arguments is None:
+        restart_in_utf8()
     options = parser().parse_args(arguments)
     try:
         with stopping_in_order(with_descendants=True):
@@ -39,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line, with all commands."""
     made = Parser(prog="kfrec", description="From raw logs to a trained, evaluated and registered model.")
     made.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    made.add_argument("--version", action="version", version=f"%(prog)s {images.VERSION}")
     commands = made.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, command in every_command().items():
         own = commands.add_parser(name, help=command.SUMMARY, epilog=getattr(command, "EPILOG", None))

@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.images import REGISTRY
 from pipelines.defaults import MODEL, PIPELINES, TRAINING, Pipeline
 
+if TYPE_CHECKING:
+    from pipelines.runs.record import RunRecord
+
 WORKDIR = "runs"
 # Help text of a model argument.
-REGISTERED_OR_FOLDER = "name@alias or name/version of a registered model, or the folder that the train step wrote"
+REGISTERED_OR_FOLDER = (
+    "name@alias or name/version of a registered model, a run of --workdir or last, or the folder that the train step "
+    "wrote"
+)
 PARAMETERS_LISTED = "kfrec parameters --model NAME lists what --set can set."
 
 
@@ -103,6 +110,28 @@ def use_store_of(options: argparse.Namespace) -> None:
         os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri
     elif options.workdir is not None:
         os.environ["MLFLOW_TRACKING_URI"] = database_uri(workdir)
+
+
+def run_of_model(options: argparse.Namespace, named: str) -> RunRecord | None:
+    """The run whose model a MODEL argument names, by its name in --workdir, its folder, or ``last``; None for others.
+
+    Raises:
+        KfrecError: the run has no model, or there are no runs.
+    """
+    from pipelines.runs.record import LAST, RECORD, find_run
+
+    workdir = workdir_of(options)
+    if named != LAST and not any((folder / RECORD).is_file() for folder in (workdir / named, Path(named))):
+        return None
+    run = find_run(workdir, named)
+    if "train" not in run.steps:
+        raise KfrecError(f"run {run.name} ({run.state_now()}) has trained no model; name another run, see kfrec runs")
+    return run
+
+
+def output_of(run: RunRecord, step: str, name: str) -> str:
+    """The folder of an output of a finished step."""
+    return str(run.steps[step]["outputs"][name])
 
 
 def input_file(option: str, named: str) -> Path:

@@ -16,6 +16,7 @@ from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped
 from components.secrets import without_password
 from components.tracking.champion import require_task_early
+from components.tracking.run import RUN_NAME
 from components.tracking.store import prepare, tracking_uri
 from pipelines.defaults import Pipeline
 from pipelines.runs.record import FAILED, FINISHED, RECORD, RUNNING, STOPPED, RunRecord, held, read_record
@@ -67,6 +68,7 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
             print(f"removed {path}, which a run that was killed left behind", file=sys.stderr)
         record.state, record.message = RUNNING, ""
         record.write()
+        os.environ[RUN_NAME] = record.name
 
         def note() -> None:
             record.run_id, record.steps = output.run_id, output.finished
@@ -94,6 +96,7 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
             record.state, record.message = FAILED, f"{type(error).__name__}: {error}"
             raise
         finally:
+            del os.environ[RUN_NAME]
             record.seconds = earlier + time.monotonic() - began
             # A full disk must not hide the error; the record then says running without a process that holds the run.
             with contextlib.suppress(OSError):

@@ -59,7 +59,7 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
         "" if run["state"] == RUNNING else duration(run["seconds"]),
         "" if run["score"] is None else f"{run['metric']} {run['score']:.4f}",
         _shortened(run["warnings"]),
-        verdict if len(verdict) <= 80 else f"{verdict[:79]}…",
+        verdict,
     )
 
 

@@ -1,14 +1,19 @@
+import os
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
 from components import registry
+from components.images import VERSION
 from pipelines.cli import main
 from pipelines.defaults import PIPELINES, Pipeline
 from pipelines.parameters import pipeline_parameters
+from pipelines.runs.record import RunRecord
 
 
 @pytest.mark.parametrize("model", ["sim", "din"])
@@ -118,10 +123,59 @@ def test_ui_says_how_to_look(
     assert shown.endswith("--workers 1\n"), "mlflow's default is four"
 
 
+def test_ui_opens_the_page_of_the_runs(
+    empty_database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    database = shutil.copy(empty_database, tmp_path)
+    client = MlflowClient(f"sqlite:///{database}")
+    experiment = client.create_experiment("reviews")
+    client.create_run(experiment)
+    assert main(["ui", "--print-only", "--workdir", str(tmp_path)]) == 0
+    page = f"/#/experiments/{experiment}/runs?workflowType=machine_learning "
+    assert capsys.readouterr().out.startswith(f"http://localhost:5000{page}")
+
+
 def test_a_model_takes_the_parameters_of_another_data_set(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["parameters", "--model", "din", "--dataset", "tabular"]) == 0
+    assert main(["parameters", "--model", "dlrm", "--dataset", "tabular"]) == 0
     shown = capsys.readouterr().out
-    assert "  table_schema " in shown and "  max_sequence_length " not in shown
+    assert "  table_schema " in shown and "  frequency_threshold " not in shown
+
+
+@pytest.mark.parametrize("model", ["sim", "din", "dien"])
+def test_a_model_of_histories_is_refused_on_data_without_them_before_anything_is_written(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--model", model, "--dataset", "tabular", "--workdir", str(tmp_path / "runs")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: model {model} learns from lists (positive_history")
+    assert "which data set tabular does not have" in said and not (tmp_path / "runs").exists()
+
+
+def test_more_workers_than_cores_are_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    assert main(["run", "--workers", "64", "--workdir", str(tmp_path / "runs")]) == 2
+    assert capsys.readouterr().err == "error: parameter workers=64: this machine has 2 cores; give at most 2\n"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0 and capsys.readouterr().out == f"kfrec {VERSION}\n"
+
+
+def test_a_locale_without_the_characters_of_a_message_does_not_end_a_command(tmp_path: Path) -> None:
+    folder = tmp_path / "20261126-100000-aaaa"
+    folder.mkdir()
+    record = RunRecord(folder, Pipeline(), {}, "sqlite:////x.db", state="failed", message="Größe … ←")
+    record.write()
+    plain = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "pipelines.cli", "runs", "--workdir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, env=os.environ | plain, check=True)
+    assert done.stdout.decode().rstrip().endswith("Größe … ←")
 
 
 @pytest.mark.parametrize("choice", ["dataset", "task"])

@@ -72,7 +72,7 @@ def test_artifacts_name_what_they_were_made_from(first: Run) -> None:
     assert open_artifact(artifacts["evaluation"]).inputs == {"tfrecord": digest["tfrecord"], "model": digest["model"]}
 
 
-def test_one_mlflow_run_holds_what_all_steps_say(first: Run) -> None:
+def test_one_mlflow_run_holds_what_all_steps_say(first: Run, workdir: Path) -> None:
     from mlflow import MlflowClient
 
     kept = first.summary["mlflow"]
@@ -81,7 +81,8 @@ def test_one_mlflow_run_holds_what_all_steps_say(first: Run) -> None:
     assert run.data.tags["kfrec.pipeline_run"] == first.summary["run_id"]
     assert run.data.metrics["test_auc"] == pytest.approx(first.summary["metrics"]["test_auc"], abs=1e-3)
     assert run.data.params["global_batch_size"] == str(first.summary["parameters"]["global_batch_size"])
-    assert run.info.run_name.startswith("sim synthetic 20")
+    assert run.info.run_name == Path(first.summary["artifacts"]["raw"]).relative_to(workdir).parts[0]
+    assert run.data.tags["mlflow.note.content"] == "sim synthetic"
     assert run.data.params["download.source"] == "synthetic"
     assert run.data.params["preprocess.max_sequence_length"] == "100"
     rows = {each.dataset.name: json.loads(each.dataset.profile or "")["num_rows"] for each in run.inputs.dataset_inputs}

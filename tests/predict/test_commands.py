@@ -15,6 +15,8 @@ import yaml
 from components.feature_spec import load_feature_spec
 from components.feature_spec.values import read_counts, read_values
 from pipelines.cli import main
+from pipelines.defaults import Pipeline
+from pipelines.runs.record import RunRecord
 from pipelines.serving import inference_service
 from tests.predict.conftest import REGISTERED, Served
 
@@ -59,6 +61,54 @@ def test_every_format_gets_the_scores_of_the_evaluation(
     assert list(found.columns) == ["user", "history", "item", "note", "probability", "logit", "unknown_ids"]
     said = capsys.readouterr().out
     assert f"{len(rows)} rows, " in said and "rows/s; the model knows all ids" in said
+
+
+@pytest.fixture
+def run(served: Served, tmp_path: Path) -> RunRecord:
+    """A finished run of the workdir ``tmp_path / "runs"`` that made the artifacts."""
+    folder = tmp_path / "runs" / "20261126-100000-aaaa"
+    folder.mkdir(parents=True)
+    steps = {step: {"outputs": {name: str(served.folder / name)}, "seconds": 1.0}
+             for step, name in (("tfrecord", "tfrecord"), ("train", "model"))}  # fmt: skip
+    record = RunRecord(folder, Pipeline(), {}, "sqlite:////x.db", steps=steps, state="finished")
+    record.write()
+    registered = {"model": REGISTERED, "version": 1, "alias": "champion"}
+    (folder / "summary.json").write_text(json.dumps({"parameters": {}, "metrics": {}, "registered": registered}))
+    return record
+
+
+@pytest.mark.parametrize("named", ["last", "20261126-100000-aaaa"])
+def test_a_run_stands_for_its_model(named: str, run: RunRecord, served: Served, store: str, tmp_path: Path) -> None:
+    where = ["--workdir", str(tmp_path / "runs"), "--tracking-uri", store]
+    given, out, lists = write(tmp_path / "rows.csv", served.rows), tmp_path / "out.csv", tmp_path / "lists.csv"
+    assert main(["predict", named, "--input", str(given), "--output", str(out), *where]) == 0
+    np.testing.assert_allclose(read(out)["probability"], served.scores, atol=1e-6)
+    assert main(["recommend", served.users[0], "--model", named, "--top=3", "--output", str(lists), *where]) == 0
+    assert len(read(lists)) == 3
+
+
+def test_a_run_without_a_model_says_so(run: RunRecord, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run.steps, run.state = {}, "failed"
+    run.write()
+    given = write(tmp_path / "rows.csv", [{"user": "a", "history": ["b"], "item": "c"}])
+    command = ["predict", "last", "--input", str(given), "--output", str(tmp_path / "out.csv")]
+    assert main([*command, "--workdir", str(tmp_path / "runs")]) == 2
+    assert capsys.readouterr().err == (
+        "error: run 20261126-100000-aaaa (failed) has trained no model; name another run, see kfrec runs\n"
+    )
+
+
+@pytest.mark.parametrize("named", ["last", f"{REGISTERED}@champion"])
+def test_serve_starts_mlflows_server_with_the_version(
+    named: str, run: RunRecord, store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--print-only", "--workdir", str(tmp_path / "runs"), "--tracking-uri", store]
+    assert main(["serve", named, *words]) == 0
+    address, command = capsys.readouterr().out.splitlines()
+    assert address.startswith(f"{REGISTERED} version 1 at http://127.0.0.1:5001/invocations ")
+    assert command == (
+        f"mlflow models serve --model-uri models:/{REGISTERED}/1 --env-manager local --host 127.0.0.1 --port 5001"
+    )
 
 
 def test_unknown_ids_are_counted_and_said(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,20 @@ def test_redirected_output_has_lines_and_no_carriage_returns(
     assert shown.startswith("reading: 100% |") and shown.count("\n") == 1 and "\r" not in shown
 
 
+def test_a_finished_bar_of_one_update_has_a_rate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [1000.0]
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr("time.time", lambda: now[0])
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with progress("scoring", total=100, unit="samples") as bar:
+        now[0] += 4
+        bar.advance(100)
+    assert "[25.0 samples/s, 00:00 left]" in re.split("[\r\n]", capsys.readouterr().err.rstrip())[-1]
+
+
 @pytest.mark.parametrize("terminal", [False, True])
 def test_the_forecast_leaves_out_what_a_job_starts_with(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.din.parameters import DinParameters
@@ -16,6 +17,7 @@ MODEL = ModelDefinition(
     build=Lazy("components.models.din.model:Din"),
     optimizers=one_optimizer,
     serving=trimmed_histories,
+    needs=(Channel.POSITIVE,),
     dataset="amazon_reviews",
     task="click",
     defaults=OWN_DEFAULTS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.optimizers import one_optimizer
@@ -17,6 +18,7 @@ MODEL = ModelDefinition(
     optimizers=one_optimizer,
     serving=trimmed_histories,
     explanation=Lazy("components.models.sim.search:sections"),
+    needs=(Channel.POSITIVE, Channel.NEGATIVE),
     dataset="amazon_reviews",
     task="click",
     check=check_histories,

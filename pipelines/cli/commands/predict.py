@@ -7,7 +7,14 @@ from pathlib import Path
 
 from components.parameters import parameters_of
 from components.steps.catalog import PredictParameters
-from pipelines.cli.options import REGISTERED_OR_FOLDER, add_tracked_workdir, input_file, use_store_of
+from pipelines.cli.options import (
+    REGISTERED_OR_FOLDER,
+    add_tracked_workdir,
+    input_file,
+    output_of,
+    run_of_model,
+    use_store_of,
+)
 
 SUMMARY = "score a file of raw rows"
 
@@ -31,8 +38,9 @@ def execute(options: argparse.Namespace) -> int:
     (size,) = (p for p in parameters_of(PredictParameters) if p.name == "prediction_batch_size")
     rows = size.parse(options.batch_size)
     rows_file(target)
+    run = run_of_model(options, options.model)
     with (
-        named_model(options.model) as named,
+        named_model(output_of(run, "train", "model") if run else options.model) as named,
         replacing(target, [source], named.raw.outputs) as partial,
     ):
         counts = score_file(named.raw, rows_file(source), partial, rows_file(target), rows, f"scoring {source.name}")

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.steps.catalog import REGISTERED_MODEL
-from pipelines.cli.options import REGISTERED_OR_FOLDER, add_tracked_workdir, input_file, use_store_of
+from pipelines.cli.options import (
+    REGISTERED_OR_FOLDER,
+    add_tracked_workdir,
+    input_file,
+    output_of,
+    run_of_model,
+    use_store_of,
+)
 
 if TYPE_CHECKING:
     from components.predict.model import NamedModel
@@ -50,7 +57,10 @@ def execute(options: argparse.Namespace) -> int:
     if target is not None:
         rows_file(target)
     sources = [path for path in (source, users) if path is not None]
-    with named_model(options.model) as named:
+    run = run_of_model(options, options.model)
+    if run is not None:
+        options.data = options.data or output_of(run, "tfrecord", "tfrecord")
+    with named_model(output_of(run, "train", "model") if run else options.model) as named:
         catalogue = Catalogue(named.raw, candidates_in(source, named.raw) if source else None)
         if options.user is None:
             assert target is not None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from components.errors import KfrecError
@@ -35,18 +37,13 @@ def execute(options: argparse.Namespace) -> int:
     database = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:///") and not database.is_file():
         raise KfrecError(f"{database}: no runs here yet; start one with kfrec run, or give --workdir FOLDER")
-    if not 1 <= options.port <= 65_535:
-        raise KfrecError(f"--port {options.port} is not a valid port; give one from 1 to 65535")
-    if not options.print_only:
-        require_free(options.port)
+    require_free(options.port, free=not options.print_only)
     # One worker serves one viewer; mlflow's default is four.
     command = ["mlflow", "ui", "--port", str(options.port), "--workers", "1"]
     store = {"MLFLOW_BACKEND_STORE_URI": uri}  # may have a password, and anybody sees the arguments of a program
     shown = f"MLFLOW_BACKEND_STORE_URI={without_password(uri)} {' '.join(command)}"
-    print(
-        f"http://localhost:{options.port}   (stop with Ctrl-C; every user of this machine can open it)\n{shown}",
-        flush=True,
-    )
+    page = f"http://localhost:{options.port}{_runs_page(database)}"
+    print(f"{page}   (stop with Ctrl-C; every user of this machine can open it)\n{shown}", flush=True)
     if not options.print_only:
         os.environ |= SAFE_PATH | store | {"MLFLOW_TRACKING_URI": uri}
         # Job execution serves the evaluation of language models: eight idle processes.
@@ -54,3 +51,14 @@ def execute(options: argparse.Namespace) -> int:
         prepare()
         os.execv(str(Path(sys.executable).with_name("mlflow")), command)
     return 0
+
+
+def _runs_page(database: Path) -> str:
+    """The page with the runs of the experiment that the newest run is in; MLflow's own first page shows none."""
+    newest = "SELECT experiment_id FROM runs ORDER BY start_time DESC LIMIT 1"
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as store:
+            found = store.execute(newest).fetchone()
+    except sqlite3.Error:  # no database of SQLite, or one without tables yet
+        return ""
+    return f"/#/experiments/{found[0]}/runs?workflowType=machine_learning" if found else ""

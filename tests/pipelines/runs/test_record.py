@@ -83,6 +83,13 @@ def test_runs_are_listed_with_their_states(record: RunRecord, capsys: pytest.Cap
     assert line.split()[:3] == ["20261124-100000-aaaa", "stopped", "din"]
 
 
+def test_the_reason_of_a_failure_is_listed_whole(record: RunRecord, capsys: pytest.CaptureFixture[str]) -> None:
+    record.state, record.message = "failed", f"train: {'a long reason, ' * 12}and the remedy; resume with: kfrec run"
+    record.write()
+    assert main(["runs", "--workdir", str(record.folder.parent)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("and the remedy")
+
+
 def test_a_damaged_record_hides_no_other_run(record: RunRecord, capsys: pytest.CaptureFixture[str]) -> None:
     damaged = record.folder.parent / "damaged"
     damaged.mkdir()
