@@ -51,6 +51,26 @@ def delong_interval(positive: np.ndarray, scores: np.ndarray, units: np.ndarray)
     return Interval(auc, _logistic(logit - width), _logistic(logit + width))
 
 
+def delong_difference(positive: np.ndarray, scores: np.ndarray, others: np.ndarray) -> Interval:
+    """Interval of the AUC of scores minus that of other scores of the same samples (DeLong et al. 1988).
+
+    The components of both are subtracted sample by sample; with the differences a_i of the P positives and b_j of the N
+    negatives, centred, var = sum a_i^2 / (P (P - 1)) + sum b_j^2 / (N (N - 1)).
+
+    Args:
+        positive: whether each sample is one; at least two are, and two are not.
+        scores: scores, ``[n]``.
+        others: of the same samples.
+    """
+    differences = []
+    for part, rest, sign in ((positive, ~positive, 1.0), (~positive, positive, -1.0)):
+        one, other = (sign * _share_below(each[rest], each[part]) for each in (scores, others))
+        differences.append(one - other)
+    a, b = differences
+    width = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+    return Interval(float(a.mean()), float(a.mean()) - width, float(a.mean()) + width)
+
+
 def _share_below(others: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Share of the others below each score, ties counted half."""
     ranked = np.sort(others)

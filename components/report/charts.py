@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+_LONG = 30  # characters of a cell that may break
 WIDTH, HEIGHT = 460, 320
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 46
 _TICKS = 5
@@ -138,10 +139,15 @@ def _bar(
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of texts; the first column is the row header."""
+    """A table of texts; the first column is the row header. Only long texts, such as sentences, may break."""
     cells = [("th", header), *(("td", row) for row in rows)]
-    lines = ["".join(f"<{tag}>{escape(text)}</{tag}>" for text in row) for tag, row in cells]
+    lines = ["".join(_cell(tag, text) for text in row) for tag, row in cells]
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _cell(tag: str, text: str) -> str:
+    kind = ' class="long"' if len(text) > _LONG else ""
+    return f"<{tag}{kind}>{escape(text)}</{tag}>"
 
 
 def _grid(x: Axis | None, y: Axis) -> str:

@@ -50,7 +50,7 @@ def score_controls(
 
     columns = KeptColumns(spec, keep)
     baselines = controls.baselines
-    probed = [name for probe in controls.probes for name in probe.reads]
+    probed = [name for probe in (*controls.probes, *controls.columns) for name in probe.reads]
     held = baselines.features if baselines else ()
     targets = [target.name for target in spec.targets]
     together = filter(None, (controls.together,))
@@ -82,10 +82,33 @@ def score_controls(
         for probe in controls.probes:
             outputs = _or_none(scored, probe.change(samples)) if probe in passes else sample.outputs
             others[probe.name] = None if outputs is None else outputs[controls.output]
+    part = np.random.default_rng(0).permutation(rows)[: controls.column_samples]
+    columns_changed = _columns(controls, model, samples, part, batch_size, lookups)
     trained = fit_baselines(baselines, spec, tfrecord, controls.training_samples) if baselines else 0
     if baselines is None:
-        return Controlled(sample, others, trained)
-    return Controlled(sample, others | baselines.scores(samples), trained, baselines.about)
+        return Controlled(sample, others, trained, {}, part, columns_changed)
+    return Controlled(sample, others | baselines.scores(samples), trained, baselines.about, part, columns_changed)
+
+
+def _columns(
+    controls: Controls,
+    model: ExportedModel,
+    samples: Samples,
+    part: np.ndarray,
+    batch_size: int,
+    lookups: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """The model's output for a part of the samples with one column changed, by column that the model reads."""
+    read = [probe for probe in controls.columns if not set(model.inputs).isdisjoint(probe.changes)]
+    found = {}
+    with progress("scoring shuffled columns", len(read) * len(part), "samples") as bar:
+        given = {name: values[part] for name, values in samples.items()}
+        for probe in read:
+            features = {
+                name: values for name, values in {**given, **probe.change(given)}.items() if name in model.inputs
+            }
+            found[probe.name] = _scores(model, features, None, batch_size, lookups, bar.advance)[controls.output]
+    return found
 
 
 def _of_groups(batches: Iterator[Samples], group: str, below: np.uint64) -> Samples:

@@ -55,9 +55,13 @@ class Controlled:
         others: probe to the output, or baseline to scores, float ``[n]``; None where the model returned none.
         training_samples: samples that the baselines were fitted on; 0 without baselines.
         about: what their fitting has chosen, by baseline name.
+        column_rows: the samples of ``model`` on which single columns were changed, int64 ``[m]``.
+        columns: column to the model's output for these samples with that column changed, float ``[m]``.
     """
 
     model: Scores
     others: Mapping[str, np.ndarray | None]
     training_samples: int
     about: Mapping[str, str] = field(default_factory=dict)
+    column_rows: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from components.checks.findings import brief, describe, exceeded
 from components.checks.profile import Finding, Profile, read_profile
 from components.errors import KfrecError
 from components.progress.events import parse
-from components.report import Story
+from components.report import Story, page, table
 from components.report.page import Facts, render
 from tests.preprocess.raw import preprocess, random_reviews, raw_folder
 
@@ -107,6 +107,16 @@ def test_all_checks_that_stop_the_step_are_named(
     assert told.startswith("reviews: the share of duplicate rows") and "; so are new reviews reviewerID" in told
     assert told.endswith("raise duplicate_limit, new_values_limit, or take duplicates, new out of failing_checks")
     assert len([line for line in capsys.readouterr().out.splitlines() if line.startswith("data check: ")]) >= 4
+
+
+def test_only_sentences_of_a_table_break() -> None:
+    """A browser broke the word warned after each letter, and dates at their hyphens."""
+    shown = table(("what", "verdict"), [("rows", "warned"), ("time", "2026-11-26 10:00"), ("a sentence " * 4, "")])
+    assert "<td>warned</td>" in shown and "<td>2026-11-26 10:00</td>" in shown
+    assert re.findall(r'class="long">([^<]*)<', shown) == ["a sentence " * 4]
+    style = (Path(page.__file__).parent / "style.css").read_text()
+    assert "white-space: nowrap; } figure .long { white-space: normal; }" in style
+    assert re.findall(r"([^;{}]+){[^}]*overflow-wrap: anywhere", style) == [" .table td:last-child "]
 
 
 def test_the_report_begins_with_every_check_above_its_limit(folder: Path, tmp_path: Path) -> None:

@@ -127,6 +127,9 @@ def test_many_columns_are_fitted_on_fewer_samples(monkeypatch: pytest.MonkeyPatc
 def test_data_without_columns_have_no_baselines() -> None:
     assert column_baselines(specification()) is None
     assert TASK.controls(specification(), ClickEvaluation()) is None
-    assert TASK.controls(specification(*FEATURES), ClickEvaluation(baseline_samples=0)) is None
+    assert TASK.controls(specification(*FEATURES), ClickEvaluation(baseline_samples=0, importance_samples=0)) is None
+    without = TASK.controls(specification(*FEATURES), ClickEvaluation(baseline_samples=0))
+    assert without is not None and without.baselines is None
+    assert [probe.name for probe in without.columns] == ["age", "device", "topics"]
     wanted = TASK.controls(specification(*FEATURES), ClickEvaluation())
     assert wanted is not None and wanted.probes == ()

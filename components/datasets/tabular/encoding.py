@@ -136,6 +136,16 @@ def features(fitted: Fitted, schema: TableSchema) -> tuple[dict[str, Feature], d
     return {feature.name: feature for found in by_channel.values() for feature in found}, channels
 
 
+def derived_features(fitted: Fitted, schema: TableSchema) -> dict[str, str]:
+    """Feature to the column that it is derived from, by feature name, where the two differ."""
+    return {
+        feature.name: source.name
+        for source in schema.sources
+        for _, feature in _features_of(source, fitted)
+        if feature.name != source.name
+    }
+
+
 def _features_of(source: Source, fitted: Fitted) -> Iterator[tuple[str, Feature]]:
     """Yields the features of a column, each with its channel."""
     treatment = source.treatment

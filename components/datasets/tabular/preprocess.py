@@ -76,10 +76,12 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         fitted, encoding = _fitted(workers, partitions, schema, found, given, parameters, job.scratch, place)
         encoding["statistics"] = write_fitted(fitted, schema.sources, job.folder)
         spec = _encode(workers, partitions, schema, found, fitted, job)
+    from components.datasets.tabular.encoding import derived_features
+
     for copy in (FILENAME, SERVED_SCHEMA):
         (job.folder / copy).write_text(text)
     noted = {"dataset": "tabular", **encoding, "raw_rows": rows.read}
-    notes = {"vocabulary": _vocabularies(fitted), "encoding": noted}
+    notes = {"vocabulary": _vocabularies(fitted), "derived": derived_features(fitted, schema), "encoding": noted}
     (job.folder / SPEC).write_text(replace(spec, metadata=notes).to_yaml())
     return {
         **{split: int(count) for split, count in zip(SPLITS, found.rows, strict=True) if split in schema.splits},

@@ -30,6 +30,12 @@ BASELINE_SAMPLES = param(
     unit="samples",
     at_least=0,
 )
+IMPORTANCE_SAMPLES = param(
+    10_000,
+    "Test samples on which the columns of a table are shuffled one by one, to tell what each adds; 0 leaves that out",
+    unit="samples",
+    at_least=0,
+)
 # Parameter of the register step.
 REQUIRE_BASELINE = param(
     True,

@@ -12,6 +12,7 @@ from components.feature_spec import FeatureSpec
 from components.metrics import CONFIDENCE, resampled_auc
 from components.tasks.binary.columns import column_baselines
 from components.tasks.binary.controls import Intervals
+from components.tasks.binary.importance import shuffled_columns
 from components.tasks.binary.measure import RESAMPLES
 from components.tasks.click.baselines import history_baselines
 from components.tasks.click.parameters import ClickEvaluation
@@ -26,9 +27,18 @@ def controls(spec: FeatureSpec, parameters: ClickEvaluation) -> Controls | None:
     """The probes and baselines that the data allow; None if there are none."""
     probes = probes_of(spec)
     baselines = (history_baselines(spec) or column_baselines(spec)) if parameters.baseline_samples else None
-    if not parameters.control_samples or not (probes or baselines):
+    columns = shuffled_columns(spec) if parameters.importance_samples else ()
+    if not parameters.control_samples or not (probes or baselines or columns):
         return None
-    return Controls(probes, baselines, PROBABILITY, parameters.control_samples, parameters.baseline_samples)
+    return Controls(
+        probes,
+        baselines,
+        PROBABILITY,
+        parameters.control_samples,
+        parameters.baseline_samples,
+        columns=columns,
+        column_samples=parameters.importance_samples,
+    )
 
 
 def auc_intervals(scores: Scores, others: Sequence[np.ndarray]) -> Intervals:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from components.contract import PROBABILITY
 from components.metrics import grouped_auc
 from components.tasks.binary.controls import measure_controls
+from components.tasks.binary.importance import measure_importance
 from components.tasks.binary.measure import finite, measure_binary
 from components.tasks.click.controls import auc_intervals
 from components.tasks.click.groups import group_series, measure_groups
@@ -32,6 +33,6 @@ def measure(scores: Scores, bins: int) -> Measured:
             "test_grouped_auc_users_left_out": grouped.left_out,
         }
     if scores.controlled is not None:
-        metrics |= measure_controls(scores.controlled, AUC, auc_intervals)
+        metrics |= measure_controls(scores.controlled, AUC, auc_intervals) | measure_importance(scores.controlled)
     groups = measure_groups(scores)
     return Measured(finite(metrics | groups), measured.curves, group_series(groups))

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from components.contract import Metric
 from components.parameters import param
-from components.tasks.binary import BASELINE_SAMPLES, CALIBRATION_BINS, CONTROL_SAMPLES, REQUIRE_BASELINE
+from components.tasks.binary import (
+    BASELINE_SAMPLES,
+    CALIBRATION_BINS,
+    CONTROL_SAMPLES,
+    IMPORTANCE_SAMPLES,
+    REQUIRE_BASELINE,
+)
 
 AUC = Metric("auc", "AUC")
 
@@ -18,6 +24,7 @@ class ClickEvaluation:
     calibration_bins: int = CALIBRATION_BINS
     control_samples: int = CONTROL_SAMPLES
     baseline_samples: int = BASELINE_SAMPLES
+    importance_samples: int = IMPORTANCE_SAMPLES
     catalogue_users: int = param(
         300, "Test users for whom all items are ranked; 0 leaves it out", unit="users", at_least=0
     )

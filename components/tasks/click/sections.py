@@ -17,6 +17,7 @@ from components.tasks.binary.figures import (
     roc_figure,
     sample_counts,
 )
+from components.tasks.binary.importance import importance_section
 from components.tasks.binary.rests import COLUMN_CONTROLS, rests_section
 from components.tasks.click import AUC
 from components.tasks.click.catalogue import catalogue_sections
@@ -42,7 +43,13 @@ def story(measured: Measured) -> Story:
         f"Test AUC {auc:.4f}",
         lead,
         _cards(metrics),
-        [ranking, *catalogue_sections(metrics), _groups(metrics), probabilities_section(curves, metrics)],
+        [
+            importance_section(metrics),
+            ranking,
+            *catalogue_sections(metrics),
+            _groups(metrics),
+            probabilities_section(curves, metrics),
+        ],
         sample_counts(metrics),
         [rests_section(metrics, AUC, COLUMN_CONTROLS if BEST_COLUMN in metrics else HISTORY_CONTROLS, 0.5)],
     )

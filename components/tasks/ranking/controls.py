@@ -11,6 +11,7 @@ from components.feature_spec import Channel, FeatureSpec
 from components.metrics import Interval, RankedGroups, mean_interval
 from components.tasks.binary.columns import column_baselines
 from components.tasks.binary.controls import Intervals
+from components.tasks.binary.importance import shuffled_columns
 from components.tasks.controls import Controls
 from components.tasks.ranking.parameters import GROUP, RankingEvaluation
 from components.tasks.scores import Scores
@@ -18,11 +19,21 @@ from components.tasks.scores import Scores
 
 def controls(spec: FeatureSpec, parameters: RankingEvaluation) -> Controls | None:
     """The baselines; None if the data lack columns, or parameters leave them out."""
-    baselines = column_baselines(spec) if parameters.baseline_samples and parameters.control_samples else None
-    if baselines is None:
+    baselines = column_baselines(spec) if parameters.baseline_samples else None
+    columns = shuffled_columns(spec) if parameters.importance_samples else ()
+    if not parameters.control_samples or not (baselines or columns):
         return None
     (group,) = spec.channels[Channel.GROUP][:1]
-    return Controls((), baselines, PROBABILITY, parameters.control_samples, parameters.baseline_samples, group)
+    return Controls(
+        (),
+        baselines,
+        PROBABILITY,
+        parameters.control_samples,
+        parameters.baseline_samples,
+        group,
+        columns,
+        parameters.importance_samples,
+    )
 
 
 def map_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Intervals:

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from components.contract import Metric
 from components.parameters import param
-from components.tasks.binary import BASELINE_SAMPLES, CALIBRATION_BINS, CONTROL_SAMPLES, REQUIRE_BASELINE
+from components.tasks.binary import (
+    BASELINE_SAMPLES,
+    CALIBRATION_BINS,
+    CONTROL_SAMPLES,
+    IMPORTANCE_SAMPLES,
+    REQUIRE_BASELINE,
+)
 
 GROUP = "group"
 MAP = Metric("map", "MAP@k", of_groups=True)
@@ -28,6 +34,7 @@ class RankingEvaluation:
     calibration_bins: int = CALIBRATION_BINS
     control_samples: int = CONTROL_SAMPLES
     baseline_samples: int = BASELINE_SAMPLES
+    importance_samples: int = IMPORTANCE_SAMPLES
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from components.tasks.binary.figures import (
     roc_figure,
     sample_counts,
 )
+from components.tasks.binary.importance import importance_section
 from components.tasks.binary.rests import COLUMN_CONTROLS, rests_section
 from components.tasks.definition import Measured
 from components.tasks.ranking.parameters import MAP
@@ -47,7 +48,7 @@ def story(measured: Measured) -> Story:
         f"Test MAP@{k} {value:.4f}",
         lead,
         _cards(metrics),
-        [within, overall, probabilities_section(curves, metrics)],
+        [importance_section(metrics), within, overall, probabilities_section(curves, metrics)],
         {**sample_counts(metrics), **groups},
         [rests_section(metrics, MAP, COLUMN_CONTROLS, metrics["test_map_of_guessing"])],
     )
