@@ -8,6 +8,8 @@ traceback, and then one line with its type, message and place (``components.cras
 from __future__ import annotations
 
 import errno
+import shutil
+import tempfile
 
 _OS_REMEDIES = {
     errno.ENOSPC: "the disk is full; free some space or choose another folder",
@@ -22,6 +24,9 @@ _OS_REMEDIES = {
     errno.EPERM: "operation not permitted; choose a folder this user may write to",
 }
 
+
+_FULL_TEMPORARY = "the disk of temporary files is full; free some space, or point TMPDIR to another folder"
+_LITTLE = 1 << 20  # bytes of a disk that is full, whose last blocks hold no more of a file
 
 # Characters of a message: a value of the input may have millions.
 _LONGEST = 2000
@@ -44,6 +49,10 @@ class WorkerCrashed(Exception):
     """A child process of a step ended by an uncaught exception or a signal; the message tells it in one line."""
 
 
+def _is_full(folder: str) -> bool:
+    return shutil.disk_usage(folder).free < _LITTLE
+
+
 def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
     """Turns an operating-system error into one line, or None where only a traceback can explain it.
 
@@ -51,6 +60,8 @@ def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
         error: what was raised.
         path: the file or folder concerned, if the error itself names none.
     """
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) and not error.filename and _is_full(tempfile.gettempdir()):
+        return KfrecError(f"{tempfile.gettempdir()}: {_FULL_TEMPORARY}")
     remedy = _OS_REMEDIES.get(error.errno or 0)
     if remedy is None and error.filename and error.strerror:
         remedy = error.strerror[0].lower() + error.strerror[1:]

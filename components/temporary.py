@@ -1,4 +1,4 @@
-"""The temporary folder of a run; leftovers of its steps are removed at its end, or by the next run."""
+"""The folder of a run's temporary files, which is removed at its end or, if it was killed, by the next run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX = "kfrec-run-"
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yields a folder below TMPDIR and removes it at the end; also removes those of killed runs.
+    """Yields a folder below TMPDIR, which is TMPDIR in the block, and removes it at the end; and those of killed runs.
 
     Raises:
         KfrecError: no folder for temporary files can be written.
@@ -28,13 +28,18 @@ def temporary_folder() -> Iterator[Path]:
         raise KfrecError(
             f"no folder for temporary files can be written ({error.strerror}); point TMPDIR to one that can"
         ) from None
-    lock = os.open(folder, os.O_RDONLY)
+    lock, given, found = os.open(folder, os.O_RDONLY), os.environ.get("TMPDIR"), tempfile.tempdir
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         for other in folder.parent.glob(f"{_PREFIX}*"):
             _remove_abandoned(other)
         yield folder
     finally:
+        tempfile.tempdir = found
+        os.environ.pop("TMPDIR", None)
+        if given is not None:
+            os.environ["TMPDIR"] = given
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 

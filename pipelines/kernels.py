@@ -13,7 +13,7 @@ from pathlib import Path
 from components import registry
 from components.shared_parameters import DATASET
 from components.steps.command import command
-from pipelines.temporary import temporary_folder
+from components.temporary import temporary_folder
 
 _RAW = ("--synthetic_users=50", "--synthetic_items=80")
 

@@ -31,7 +31,7 @@ from pipelines.runs.lifecycle import begin, running, tracked_at
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
-from pipelines.temporary import temporary_folder
+from components.temporary import temporary_folder
 
 # The modules that local steps import from other packages, by extra.
 _MODULES = {
@@ -316,8 +316,8 @@ def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
     warnings.filterwarnings("ignore", message="You may be attemping to run a task", category=RuntimeWarning)
     local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(folder))
     with (
-        temporary_folder() as temporary,
-        _environment(TMPDIR=str(temporary), **{EVENTS: "1"}, **as_parent(), **SAFE_PATH),
+        temporary_folder(),
+        _environment(**{EVENTS: "1"}, **as_parent(), **SAFE_PATH),
         _exit_statuses() as statuses,
     ):
         try:

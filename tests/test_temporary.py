@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import tempfile
@@ -5,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from components.errors import KfrecError
+from components.errors import KfrecError, explain_os_error
+from components.steps.command import command
 from pipelines.cli import main
-from pipelines.temporary import temporary_folder
+from components.temporary import temporary_folder
 
 _HOLDER = """
 import sys, time
-from pipelines.temporary import temporary_folder
+from components.temporary import temporary_folder
 with temporary_folder() as folder:
     (folder / "module.py").write_text("left by a step")
     print(folder, flush=True)
@@ -43,6 +45,38 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_one_and_a_living_ones_sta
     assert (tmp_path / "kfrec-run-of-somebody").exists()
     runs[1].kill()
     runs[1].wait()
+
+
+def test_what_a_command_of_a_step_leaves_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As TensorFlow leaves the modules that it generates where a process is killed or ends at once."""
+
+    def fail(*_: object, **__: object) -> None:
+        (Path(tempfile.gettempdir()) / "__autograph_generated_file.py").write_text("")
+        assert os.environ["TMPDIR"] == tempfile.gettempdir()
+        raise KfrecError("no good")
+
+    monkeypatch.setattr("components.download.step.run", fail)
+    assert command("download", ["--raw", str(tmp_path / "raw")]) == 2
+    assert os.environ["TMPDIR"] == str(tmp_path) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_a_full_disk_of_temporary_files_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "kfrec", disk], capture_output=True).returncode:
+        pytest.skip("cannot mount")
+    try:
+        monkeypatch.setenv("TMPDIR", str(disk))
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        with pytest.raises(OSError) as full, tempfile.TemporaryFile() as file:
+            file.write(bytes(1 << 20))
+            file.flush()
+        assert str(explain_os_error(full.value)) == (
+            f"{disk}: the disk of temporary files is full; free some space, or point TMPDIR to another folder"
+        )
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 def test_no_place_for_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

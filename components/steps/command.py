@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import tempfile
 import time
 import traceback
 from collections import namedtuple
@@ -25,6 +24,7 @@ from components.steps.catalog import STEPS, Step
 from components.steps.mounted import use_mounted_environment
 from components.steps.parser import Parser, add_argument, chosen
 from components.storage import is_uri
+from components.temporary import temporary_folder
 from components.utf8 import restart_in_utf8
 
 # The key of a sentence about the outcome that a step may return with its counts and results.
@@ -47,7 +47,12 @@ def command(name: str, arguments: Sequence[str] | None = None) -> int:
     debug = options.pop("debug")
     folders = {folder: options.pop(folder) for folder in (*step.inputs, *step.outputs)}
     values = {key: value for key, value in options.items() if value is not None} | choice
-    return _guarded(step, lambda: call(step, values, folders), debug)
+
+    def job() -> None:
+        with temporary_folder():
+            call(step, values, folders)
+
+    return _guarded(step, job, debug)
 
 
 def component(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -159,12 +164,6 @@ def _checked(step: Step, folders: Mapping[str, str]) -> dict[str, Path]:
     for name, folder in folders.items():
         if not folder.strip():
             raise KfrecError(f"--{name} is empty; name a folder (is a shell variable unset?)")
-    try:
-        tempfile.gettempdir()
-    except OSError as error:
-        raise KfrecError(
-            f"no folder for temporary files can be written ({error.strerror}); point TMPDIR to one that can"
-        ) from None
     inputs = {name: Path(folders[name]) for name in step.inputs}
     return inputs | {name: output_folder(folders[name], step.name, inputs.values()) for name in step.outputs}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from components.parameters import parameters_of
 from components.steps.catalog import PredictParameters
+from components.temporary import temporary_folder
 from pipelines.cli.options import (
     REGISTERED_OR_FOLDER,
     add_tracked_workdir,
@@ -40,6 +41,7 @@ def execute(options: argparse.Namespace) -> int:
     rows_file(target)
     run = run_of_model(options, options.model)
     with (
+        temporary_folder(),
         named_model(output_of(run, "train", "model") if run else options.model) as named,
         replacing(target, [source], named.raw.outputs) as partial,
     ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.steps.catalog import REGISTERED_MODEL
+from components.temporary import temporary_folder
 from pipelines.cli.options import (
     REGISTERED_OR_FOLDER,
     add_tracked_workdir,
@@ -60,7 +61,7 @@ def execute(options: argparse.Namespace) -> int:
     run = run_of_model(options, options.model)
     if run is not None:
         options.data = options.data or output_of(run, "tfrecord", "tfrecord")
-    with named_model(output_of(run, "train", "model") if run else options.model) as named:
+    with temporary_folder(), named_model(output_of(run, "train", "model") if run else options.model) as named:
         catalogue = Catalogue(named.raw, candidates_in(source, named.raw) if source else None)
         if options.user is None:
             assert target is not None
