@@ -23,6 +23,7 @@ from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
 from components.secrets import without_passwords
 from components.steps.catalog import MPIJOB, STEPS
+from components.temporary import temporary_folder
 from components.tracking.run import end_failed
 from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults, whose_defaults
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
@@ -31,7 +32,6 @@ from pipelines.runs.lifecycle import begin, running, tracked_at
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
-from components.temporary import temporary_folder
 
 # The modules that local steps import from other packages, by extra.
 _MODULES = {

@@ -8,8 +8,8 @@ import pytest
 
 from components.errors import KfrecError, explain_os_error
 from components.steps.command import command
-from pipelines.cli import main
 from components.temporary import temporary_folder
+from pipelines.cli import main
 
 _HOLDER = """
 import sys, time

@@ -53,7 +53,7 @@ def shuffled(samples: Samples, features: tuple[str, ...], seed: int) -> dict[str
 
 
 def measure_importance(controlled: Controlled) -> dict[str, Any]:
-    """``importance``: column, ``auc_loss`` and its interval ``low`` to ``high``, largest first; empty without columns."""
+    """``importance``: column, ``auc_loss``, ``low``, ``high`` (its interval), largest first; empty without columns."""
     labels = controlled.model.labels[controlled.column_rows] > 0
     if not controlled.columns or not _FEWEST <= labels.sum() <= len(labels) - _FEWEST:
         return {}
