@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from components import registry
@@ -27,6 +27,17 @@ def reference() -> str:
         folders += [f"writes `{name}`: {text}" for name, text in step.outputs.items()]
         text = f"{step.summary} It {'; '.join(folders)}."
         sections.append(_section(step.name, text, parameters_of(step.own), LOCAL_DEFAULTS))
+    for name in registry.names(registry.DATASETS):
+        data = registry.dataset(name)
+        steps = {"download": parameters_of(data.generation), "preprocess": parameters_of(data.sampling)}
+        text = f"`dataset={name}` adds to the steps download and preprocess: {data.summary}"
+        sections.append(_section(f"data set {name}", text, _of_every(steps), {**LOCAL_DEFAULTS, **data.local_defaults}))
+    for name in registry.names(registry.TASKS):
+        task = registry.task(name)
+        steps = {"train": task.training, "evaluate": task.evaluation, "register": task.decision}
+        text = f"`task={name}` adds to the steps train, evaluate and register: {task.summary}"
+        own = _of_every({step: parameters_of(own) for step, own in steps.items()})
+        sections.append(_section(f"task {name}", text, own, LOCAL_DEFAULTS))
     for name in registry.names(registry.MODELS):
         model = registry.model(name)
         text = (
@@ -48,6 +59,11 @@ def reference() -> str:
         )
     )
     return "\n".join(sections)
+
+
+def _of_every(steps: Mapping[str, Sequence[Parameter]]) -> list[Parameter]:
+    """The parameters of several steps, each once."""
+    return list({parameter.pipeline_name: parameter for own in steps.values() for parameter in own}.values())
 
 
 def _names(step: str) -> set[str]:

@@ -74,6 +74,7 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
             record.run_id, record.steps = output.run_id, output.finished
             record.seconds = earlier + time.monotonic() - began
             record.write()
+            _link_outputs(record)
 
         try:
             with contextlib.closing(StepOutput(folder / "steps.log", note)) as output:
@@ -101,6 +102,17 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
             # A full disk must not hide the error; the record then says running without a process that holds the run.
             with contextlib.suppress(OSError):
                 record.write()
+
+
+def _link_outputs(record: RunRecord) -> None:
+    """Links to the outputs of finished steps in the run's folder, by name; kfp.local puts them into deep folders."""
+    for step in record.steps.values():
+        for name, path in step["outputs"].items():
+            link, target = record.folder / name, os.path.relpath(path, record.folder)
+            if link.is_symlink():
+                link.unlink()
+            if not target.startswith(os.pardir) and not link.exists():
+                link.symlink_to(target)
 
 
 def tracked_at(record: RunRecord) -> str:

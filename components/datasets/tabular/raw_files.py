@@ -54,9 +54,9 @@ def find_schema(raw: Artifact, named: str) -> tuple[str, str]:
         return named, _text(named, retry.call(named, lambda: b"".join(store.read(store.stat(name)))))
     path = Path(named) if named else raw.file(FILENAME)
     if not path.is_file():
-        where = "parameter schema: no such file" if named else "missing beside the tables"
+        where = "parameter table_schema: no such file" if named else "missing beside the tables"
         raise KfrecError(
-            f"{path}: {where}; write one as docs/bring-your-own-data.md shows, or name it with the parameter schema"
+            f"{path}: {where}; kfrec init-schema writes a first one, or name it with the parameter table_schema"
         )
     return str(path), _text(str(path), path.read_bytes())
 
