@@ -4,6 +4,7 @@
       vocabulary:
         uid: {file: vocabulary/uid.parquet, unknown: 2, features: [uid]}
         item: {file: vocabulary/item.parquet, unknown: 2, features: [item_trgt, item_pos, item_neg]}
+        tokens: {file: vocabulary/tokens.parquet, unknown: 1, features: [input_ids], exact: true}
 
 A file has the columns id and value (string). Features that share a table of ids share a vocabulary.
 """
@@ -39,15 +40,19 @@ class Vocabulary:
         file: path of the parquet file, relative to the specification.
         unknown: the id of an out-of-vocabulary value; 0 where unknown values share the id of padding.
         features: features with these ids.
+        exact: whether a model of these ids reads no others. Ids of users or items are translated from one vocabulary to
+            another; tokens are not, since another vocabulary splits words otherwise.
     """
 
     name: str
     file: str
     unknown: int
     features: tuple[str, ...]
+    exact: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        return {"file": self.file, "unknown": self.unknown, "features": list(self.features)}
+        body = {"file": self.file, "unknown": self.unknown, "features": list(self.features)}
+        return {**body, "exact": True} if self.exact else body
 
 
 def positional_vocabulary(name: str, file: str, features: Collection[str]) -> Vocabulary:
@@ -95,7 +100,10 @@ def _vocabulary(path: Path, name: str, entry: Any, features: Collection[str]) ->
     for feature in named:
         if feature not in features:
             raise KfrecError(f"{path}: vocabulary {name} names {feature}, which feature_spec does not describe")
-    return Vocabulary(name, entry["file"], unknown, tuple(named))
+    exact = entry.get("exact", False)
+    if not isinstance(exact, bool):
+        raise KfrecError(f"{path}: vocabulary {name} has exact {exact!r}; give true or false")
+    return Vocabulary(name, entry["file"], unknown, tuple(named), exact)
 
 
 def _require_one_each(path: Path, vocabularies: Iterable[Vocabulary]) -> None:

@@ -49,11 +49,40 @@ def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray
         ours, theirs = data.vocabulary_of(name), model.spec.vocabulary_of(name)
         if ours is None or theirs is None:
             _require_equal_ids(name, feature, known, data, model)
+        elif ours.exact or theirs.exact:
+            _require_same_values(ours, theirs, data, model.spec)
         elif (ours, theirs) in made:
             translations[name] = made[ours, theirs]
         else:
             translations[name] = made[ours, theirs] = _lookup(ours, theirs, feature.cardinality or 0, data, model)
     return {name: lookup for name, lookup in translations.items() if lookup is not None}
+
+
+def require_exact_vocabularies(data: FeatureSpec, known: FeatureSpec) -> None:
+    """Checks the exact vocabularies of features that both specifications have.
+
+    Args:
+        data: of the data.
+        known: of a model.
+
+    Raises:
+        KfrecError: one differs.
+    """
+    for ours in data.vocabularies:
+        theirs = known.vocabulary_of(next(iter(ours.features), ""))
+        if theirs is not None and (ours.exact or theirs.exact):
+            _require_same_values(ours, theirs, data, known)
+
+
+def _require_same_values(ours: Vocabulary, theirs: Vocabulary, data: FeatureSpec, known: FeatureSpec) -> None:
+    our_ids, our_values = read_values(data, ours)
+    their_ids, their_values = read_values(known, theirs)
+    if not (np.array_equal(our_ids, their_ids) and our_values.equals(their_values)):
+        raise KfrecError(
+            f"{data.folder / ours.file}: is another vocabulary of {ours.name} ({len(our_ids):,}) than that of the "
+            f"model in {known.folder} ({len(their_ids):,}), whose ids cannot be translated; prepare the data with the "
+            "model's vocabulary (parameter workflow)"
+        )
 
 
 def _require_equal_statistics(data: FeatureSpec, model: ExportedModel) -> None:

@@ -30,6 +30,11 @@ def test_a_vocabulary_names_its_file_its_unknown_id_and_its_features(tmp_path: P
     assert spec.vocabulary_of("uid") is None
 
 
+def test_a_vocabulary_may_be_exact(tmp_path: Path) -> None:
+    known = Vocabulary("color", "v/x.parquet", 1, ("color",), exact=True)
+    assert written(tmp_path, {"color": known.to_dict()}).vocabularies == (known,)
+
+
 def test_a_vocabulary_without_features_is_that_of_the_feature_of_its_name(tmp_path: Path) -> None:
     spec = written(tmp_path, {"color": {"file": "v/x.parquet", "unknown": 0}})
     assert spec.vocabularies == (Vocabulary("color", "v/x.parquet", 0, ("color",)),)
@@ -50,6 +55,7 @@ def test_a_file_alone_is_read_as_one_of_the_positional_layout(tmp_path: Path) ->
         ({"uid": 5}, "vocabulary uid is 5; give its file, unknown id and features"),
         ({"uid": {"unknown": 0}}, "vocabulary uid is {'unknown': 0}; give its file"),
         ({"uid": {"file": "x"}}, "vocabulary uid has unknown None; give the id of unknown values"),
+        ({"uid": {"file": "x", "unknown": 0, "exact": "no"}}, "vocabulary uid has exact 'no'; give true or false"),
         ({"uid": {"file": "x", "unknown": -1}}, "vocabulary uid has unknown -1"),
         ({"uid": {"file": "x", "unknown": 0, "features": "uid"}}, "vocabulary uid has features 'uid'; give a list"),
         ({"uid": {"file": "x", "unknown": 0, "features": ["u"]}}, "vocabulary uid names u, which feature_spec does"),

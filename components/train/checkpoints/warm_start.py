@@ -17,7 +17,7 @@ from components.models import Model
 from components.models.tables.placement import Part, sharding_of, whole_shape
 from components.scoring import translation
 from components.scoring.model import SAVED_MODEL, ExportedModel
-from components.scoring.translation import PADDING
+from components.scoring.translation import PADDING, require_exact_vocabularies
 from components.train.checkpoints.state import named_state_of
 from components.train.checkpoints.weights import Weight, has_weights, weights_of
 
@@ -77,6 +77,10 @@ def warm_start(location: str, folder: Path, model: Model, spec: FeatureSpec, fre
     if not has_weights(folder):
         raise KfrecError(f"warm_start_path {location}: no {SAVED_MODEL} here; give the folder of a trained model")
     known = load_feature_spec(folder)
+    try:
+        require_exact_vocabularies(spec, known)
+    except KfrecError as error:
+        raise KfrecError(f"warm_start_path {location}: {str(error).replace(str(folder), location)}") from None
     mine, theirs = named_state_of(model), weights_of(folder)
     tables = {table.variable.ref() for table in model.tables.values()}
     new: list[str] = []

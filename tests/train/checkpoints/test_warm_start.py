@@ -189,6 +189,18 @@ def test_weights_that_fit_nowhere_are_one_line(
     assert values(model) == before
 
 
+def test_weights_of_another_exact_vocabulary_are_one_line(pretrained: FeatureSpec, tmp_path: Path) -> None:
+    other = data(tmp_path / "other", uid=["ann"], item=["i2"], cat=["x"])
+    model = Encoder(0.0)
+    warm_start("gs://earlier", pretrained.folder, model, other)
+    noted = other.metadata["vocabulary"]
+    exact = {"vocabulary": {**noted, "item": {**noted["item"], "exact": True}}}
+    with pytest.raises(
+        KfrecError, match=r"warm_start_path gs://earlier: .*item\.parquet: is another vocabulary of item"
+    ):
+        warm_start("gs://earlier", pretrained.folder, model, dataclasses.replace(other, metadata=exact))
+
+
 def test_an_exported_model_without_names_is_one_line(pretrained: FeatureSpec) -> None:
     class Earlier(tf.Module):
         """What an earlier kfrec saved."""

@@ -1,0 +1,162 @@
+"""From scored spans of windows to the answers of questions.
+
+A long context is read in overlapping windows, and a model scores spans in each. The answer of a question is the best
+span of all its windows, if the model does not call the question unanswerable.
+
+Source: Devlin et al., 2019, section 4.2, and Clark et al., 2020, as their released programs choose answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# Outputs of a model that answers questions, ``[windows, spans]`` each but the last, ``[windows]``: first and last
+# position in the window, sum of the log-probabilities of both, and the logit that there is no answer.
+STARTS, ENDS, SCORES, IMPOSSIBLE = "span_starts", "span_ends", "span_scores", "impossible"
+# Score of a question for which no span is valid.
+NOTHING = -1e30
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where windows are in their contexts; all arrays are int64 ``[n]``.
+
+    Attributes:
+        question: number of the question.
+        first_token: index in the context of the window's first token.
+        tokens: number of its tokens.
+        begin: position of the first in the window.
+    """
+
+    question: np.ndarray
+    first_token: np.ndarray
+    tokens: np.ndarray
+    begin: np.ndarray
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of windows; all arrays are ``[m]``.
+
+    Attributes:
+        question: number of the question.
+        window: the first token of the window, which tells the windows of a question apart.
+        begin: index in the context of the span's first token.
+        end: of its last token.
+        score: the higher the better.
+    """
+
+    question: np.ndarray
+    window: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    score: np.ndarray
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The best spans of questions; all arrays are ``[questions]``.
+
+    Attributes:
+        question: numbers, ascending.
+        begin: index in the context of the answer's first token; -1 if no span is valid.
+        end: of its last token.
+        score: of the span; NOTHING without one.
+        impossible: the lowest logit, over the windows, that there is no answer.
+    """
+
+    question: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    score: np.ndarray
+    impossible: np.ndarray
+
+
+def valid_spans(windows: Windows, starts: np.ndarray, ends: np.ndarray, scores: np.ndarray, longest: int) -> Spans:
+    """The spans that lie in the context, end at or behind their start, and are not too long.
+
+    Args:
+        windows: ``[n]``.
+        starts: output STARTS ``[n, spans]``.
+        ends: output ENDS.
+        scores: output SCORES.
+        longest: tokens of the longest answer.
+    """
+    begin, last = windows.begin[:, None], (windows.begin + windows.tokens)[:, None]
+    valid = (starts >= begin) & (ends < last) & (ends >= starts) & (ends - starts < longest) & (scores > NOTHING)
+    rows, columns = np.nonzero(valid)
+    shift = windows.first_token[rows] - windows.begin[rows]
+    return Spans(
+        windows.question[rows],
+        windows.first_token[rows],
+        starts[rows, columns] + shift,
+        ends[rows, columns] + shift,
+        scores[rows, columns],
+    )
+
+
+def best_spans(windows: Windows, spans: Spans, most: int = 1) -> np.ndarray:
+    """The best spans of each question, by score; of equal ones, the first in the given order.
+
+    A span counts only in the window where its first token has most context, which is the smaller number of tokens on
+    its left and right; of equal windows, the longer one counts, then the first.
+
+    Args:
+        windows: all windows of the questions, in any order.
+        spans: of these windows.
+        most: spans a question.
+
+    Returns:
+        int64, indices of ``spans``: the questions in ascending order, the best span of each first.
+    """
+    counted = np.flatnonzero(_has_most_context(windows, spans))
+    order = counted[np.lexsort((counted, -spans.score[counted].astype(np.float64), spans.question[counted]))]
+    _, first, inverse = np.unique(spans.question[order], return_index=True, return_inverse=True)
+    return order[np.arange(len(order)) - first[inverse] < most]
+
+
+def answers(windows: Windows, impossible: np.ndarray, spans: Spans) -> Answers:
+    """The answers of all questions that have a window.
+
+    Args:
+        windows: all windows of the questions, ``[n]``.
+        impossible: output IMPOSSIBLE ``[n]``.
+        spans: of ``valid_spans``.
+    """
+    questions, inverse = np.unique(windows.question, return_inverse=True)
+    lowest = np.full(len(questions), np.inf, np.float32)
+    np.minimum.at(lowest, inverse, impossible.astype(np.float32))
+    best = best_spans(windows, spans)
+    at = np.searchsorted(questions, spans.question[best])
+    begin, end = (np.full(len(questions), -1, np.int64) for _ in range(2))
+    score = np.full(len(questions), NOTHING, np.float32)
+    begin[at], end[at], score[at] = spans.begin[best], spans.end[best], spans.score[best]
+    return Answers(questions, begin, end, score, lowest)
+
+
+def _has_most_context(windows: Windows, spans: Spans) -> np.ndarray:
+    """Whether the first token of each span has no more context in another window of the question."""
+    order = np.lexsort((windows.first_token, windows.question))
+    question, first, tokens = windows.question[order], windows.first_token[order], windows.tokens[order]
+    own = np.searchsorted(_key(question, first), _key(spans.question, spans.window))
+    most = int(np.unique(question, return_counts=True)[1].max()) if len(question) else 0
+
+    def context(at: np.ndarray) -> np.ndarray:
+        """Hundred times the context, and the length; -1 outside of the window."""
+        left, right = spans.begin - first[at], first[at] + tokens[at] - 1 - spans.begin
+        inside = (left >= 0) & (right >= 0) & (question[at] == spans.question)
+        return np.where(inside, 100 * np.minimum(left, right) + tokens[at], -1)
+
+    mine = context(own)
+    kept = np.ones(len(own), bool)
+    for shift in range(1, most):
+        before, after = own - shift, own + shift
+        kept &= (before < 0) | (context(np.maximum(before, 0)) < mine)
+        kept &= (after >= len(question)) | (context(np.minimum(after, len(question) - 1)) <= mine)
+    return kept
+
+
+def _key(question: np.ndarray, first_token: np.ndarray) -> np.ndarray:
+    return question.astype(np.int64) << 32 | first_token.astype(np.int64)

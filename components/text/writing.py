@@ -1,0 +1,51 @@
+"""Samples of texts as parquet, and their description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from components.feature_spec import Feature
+from components.text.special import CHANNEL, TOKENS
+from components.text.vocabulary import INPUT_IDS, NAME, described
+from components.text.wordpiece import WordPiece
+
+SEGMENT_IDS = "segment_ids"
+CHANNELS: Mapping[str, tuple[str, ...]] = {CHANNEL: (INPUT_IDS, SEGMENT_IDS)}
+_ROW_GROUP = 4096
+
+
+def write_lists(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """Writes columns of values ``[n]``, or of lists ``[n, length]``."""
+    arrays = {
+        name: pa.array(values)
+        if values.ndim == 1
+        else pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+        for name, values in columns.items()
+    }
+    pq.write_table(
+        pa.table(arrays),
+        path,
+        row_group_size=_ROW_GROUP,
+        compression="lz4",
+        use_dictionary=False,
+        write_statistics=False,
+    )
+
+
+def token_features(tokenizer: WordPiece, length: int) -> list[Feature]:
+    """The features of the channel of tokens."""
+    return [
+        Feature(INPUT_IDS, "int32", len(tokenizer) - 1, length),
+        Feature(SEGMENT_IDS, "int8", 1, length),
+    ]
+
+
+def token_metadata(tokenizer: WordPiece) -> dict[str, Any]:
+    """The metadata sections about the tokens."""
+    return {TOKENS: tokenizer.special.to_dict(), "vocabulary": {NAME: described(tokenizer).to_dict()}}
