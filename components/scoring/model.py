@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -220,10 +221,16 @@ def load_saved_model(saved: Path) -> Any:
     """
     import tensorflow as tf
 
+    logger = logging.getLogger("absl")
+    level = logger.level
+    # TensorFlow warns that the export left out the gradients, which serving never asks for.
+    logger.setLevel(logging.ERROR)
     try:
         return tf.saved_model.load(str(saved))
     except (OSError, ValueError, RuntimeError, IndexError, KeyError, tf.errors.OpError) as error:
         raise damaged(saved, error) from error
+    finally:
+        logger.setLevel(level)
 
 
 def part_size() -> int:
