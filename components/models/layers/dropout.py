@@ -13,7 +13,8 @@ class Dropout(tf.Module):
     """Sets a random fraction ``rate`` of the units to 0 and scales the others by ``1 / (1 - rate)``.
 
     A sample's mask does not depend on the batch or the rank that it is in, nor on earlier masks; see
-    ``components.models.draws``. The layer has no variables.
+    ``components.models.draws``. Outside of training, or with a rate of 0, the layer returns its input. It has no
+    variables.
 
     Args:
         weights: source of the layer's name.
@@ -27,12 +28,14 @@ class Dropout(tf.Module):
         super().__init__()
         self._rate, self._stream = rate, weights.path("dropout")
 
-    def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
+    def __call__(self, inputs: tf.Tensor, training: bool = True) -> tf.Tensor:
         """Draws a mask for ``inputs``, ``[B, ...]``, and applies it.
 
         Raises:
-            KfrecError: called outside of a training step.
+            KfrecError: drops units outside of a training step.
         """
+        if not (training and self._rate):
+            return inputs
         shape = [tf.shape(inputs)[axis] if size is None else size for axis, size in enumerate(inputs.shape)]
         kept = _kept(bits(self._stream, shape), round(self._rate * 2**32))
         return tf.where(kept, inputs * tf.cast(1.0 / (1.0 - self._rate), inputs.dtype), tf.zeros_like(inputs))

@@ -78,7 +78,10 @@ class Weights:
 
         Truncation at two standard deviations leaves 0.8796 of the deviation, which is divided out.
         """
-        deviation = math.sqrt(2.0 / (shape[-2] + shape[-1])) / 0.87962566103423978
+        return self.truncated_normal(name, shape, math.sqrt(2.0 / (shape[-2] + shape[-1])) / 0.87962566103423978)
+
+    def truncated_normal(self, name: str, shape: Sequence[int], deviation: float) -> tf.Variable:
+        """Normal with mean 0; values beyond two standard deviations are drawn again."""
 
         def cut(count: int, key: tf.Tensor, counter: tf.Tensor, alg: tf.Tensor) -> tf.Tensor:
             drawn = tf.raw_ops.StatelessTruncatedNormalV2(shape=[count], key=key, counter=counter, alg=alg)
