@@ -5,7 +5,7 @@ Any other output is between a model and its task.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,9 +18,19 @@ T = TypeVar("T", bound=Any)
 LOGIT = "logit"
 # Output of an exported signature: the probability that a sample's label is 1, float32 ``[B]``.
 PROBABILITY = "probability"
+# Output of a model that compares a target with all candidates: the logarithm of its probability among them, ``[B]``.
+LOG_LIKELIHOOD = "log_likelihood"
+# The outputs that candidates can be ranked by; the first one that a model has.
+RANKED_BY = (LOG_LIKELIHOOD, LOGIT, PROBABILITY)
 
 # Pieces of a quantile function, and in which models expand quantiles, so that a piece begins at each of its knots.
 PIECES = 32
+
+
+def ranked_by(outputs: Iterable[str]) -> str | None:
+    """The output that candidates are ranked by: the first of RANKED_BY, or else the only one; None among others."""
+    names = list(outputs)
+    return next((name for name in RANKED_BY if name in names), names[0] if len(names) == 1 else None)
 
 
 def only_label(targets: Mapping[str, T]) -> T:

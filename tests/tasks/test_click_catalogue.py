@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from components.tasks import Ranked
-from components.tasks.click.catalogue import catalogue_sections, measure_catalogue
+from components.tasks.catalogue import catalogue_sections, measure_catalogue
 
 LISTS = np.array([[0, 1], [0, 2], [0, 1], [3, -1]])
 RANKED = Ranked(

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.metrics import auc_interval, roc_auc
 from components.tasks import Controlled
-from components.tasks.binary.controls import measure_controls as measure_controls_of
 from components.tasks.binary.logistic import fit_logistic
+from components.tasks.binary.measure import measure_binary_controls
 from components.tasks.click import AUC, TASK
 from components.tasks.click.controls import auc_intervals, controls
 from components.tasks.click.history import SPANS, history_pairs, recency_counts
@@ -91,7 +91,7 @@ def drawn(better: float, rows: int = 2000) -> Controlled:
 
 
 def measure_controls(controlled: Controlled) -> dict[str, Any]:
-    return measure_controls_of(controlled, AUC, auc_intervals)
+    return measure_binary_controls(controlled, AUC, auc_intervals)
 
 
 def test_the_difference_to_the_baseline_is_paired_and_over_users() -> None:

@@ -125,7 +125,7 @@ class Targets:
         return chosen & self._is_newest(events, chosen) if self.window > 1 else chosen
 
     def _is_newest(self, events: Events, chosen: Any) -> Any:
-        """Whether each review is the newest chosen one of its window; windows count from the user's newest chosen one."""
+        """Whether each review is the newest chosen one of its window; windows count from the user's newest chosen."""
         rows = chosen.nonzero()[0]
         owner, position = events.owner[rows], events.position[rows]
         newest = position[owner.searchsorted(owner, side="right") - 1]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from components.contract import Metric
 from components.metrics import (
     CONFIDENCE,
     auc_interval,
@@ -19,11 +20,21 @@ from components.metrics import (
     roc_auc,
     roc_curve,
 )
+from components.tasks.control_metrics import Intervals, measure_controls
 from components.tasks.definition import Measured
+from components.tasks.scores import Controlled, Scores
 
 RESAMPLES = 500
 DECISION = 0.5
 _DENSITY_BINS = 40
+
+
+def measure_binary_controls(
+    controlled: Controlled, metric: Metric, intervals: Callable[[Scores, Sequence[np.ndarray]], Intervals]
+) -> dict[str, Any]:
+    """``components.tasks.control_metrics.measure_controls``; empty if the samples have one class."""
+    labels = controlled.model.labels
+    return measure_controls(controlled, metric, intervals) if labels.min(initial=1) != labels.max(initial=0) else {}
 
 
 def measure_binary(labels: np.ndarray, probabilities: np.ndarray, bins: int, clusters: np.ndarray | None) -> Measured:

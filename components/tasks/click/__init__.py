@@ -10,8 +10,8 @@ from components.lazy import Lazy
 from components.metrics import Interval, auc_interval, roc_auc
 from components.report import Section
 from components.tasks.binary import require_both_classes, served
-from components.tasks.binary.controls import below_baseline
 from components.tasks.click.parameters import AUC, ClickDecision, ClickEvaluation
+from components.tasks.control_metrics import below_baseline
 from components.tasks.definition import (
     CatalogueMeasure,
     Kept,
@@ -85,6 +85,6 @@ TASK = TaskDefinition(
         users=lambda parameters: parameters.catalogue_users,
         scores=lambda parameters: parameters.catalogue_scores,
         top=lambda parameters: parameters.catalogue_top,
-        measure=Lazy("components.tasks.click.catalogue:measure_catalogue"),
+        measure=Lazy("components.tasks.catalogue:measure_catalogue"),
     ),
 )

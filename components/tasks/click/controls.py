@@ -11,12 +11,12 @@ from components.contract import PROBABILITY
 from components.feature_spec import FeatureSpec
 from components.metrics import CONFIDENCE, resampled_auc
 from components.tasks.binary.columns import column_baselines
-from components.tasks.binary.controls import Intervals
 from components.tasks.binary.importance import shuffled_columns
 from components.tasks.binary.measure import RESAMPLES
 from components.tasks.click.baselines import history_baselines
 from components.tasks.click.parameters import ClickEvaluation
 from components.tasks.click.probes import probes_of
+from components.tasks.control_metrics import Intervals
 from components.tasks.controls import Controls
 from components.tasks.scores import Scores
 

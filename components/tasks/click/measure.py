@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from components.contract import PROBABILITY
 from components.metrics import grouped_auc
-from components.tasks.binary.controls import measure_controls
 from components.tasks.binary.importance import measure_importance
-from components.tasks.binary.measure import finite, measure_binary
+from components.tasks.binary.measure import finite, measure_binary, measure_binary_controls
 from components.tasks.click.controls import auc_intervals
 from components.tasks.click.groups import group_series, measure_groups
 from components.tasks.click.parameters import AUC
@@ -33,6 +32,7 @@ def measure(scores: Scores, bins: int) -> Measured:
             "test_grouped_auc_users_left_out": grouped.left_out,
         }
     if scores.controlled is not None:
-        metrics |= measure_controls(scores.controlled, AUC, auc_intervals) | measure_importance(scores.controlled)
+        metrics |= measure_binary_controls(scores.controlled, AUC, auc_intervals)
+        metrics |= measure_importance(scores.controlled)
     groups = measure_groups(scores)
     return Measured(finite(metrics | groups), measured.curves, group_series(groups))

@@ -13,6 +13,7 @@ from components.tasks.binary import (
     IMPORTANCE_SAMPLES,
     REQUIRE_BASELINE,
 )
+from components.tasks.catalogue import CATALOGUE_SCORES, CATALOGUE_TOP, CATALOGUE_USERS
 
 AUC = Metric("auc", "AUC")
 
@@ -25,16 +26,9 @@ class ClickEvaluation:
     control_samples: int = CONTROL_SAMPLES
     baseline_samples: int = BASELINE_SAMPLES
     importance_samples: int = IMPORTANCE_SAMPLES
-    catalogue_users: int = param(
-        300, "Test users for whom all items are ranked; 0 leaves it out", unit="users", at_least=0
-    )
-    catalogue_scores: int = param(
-        3_000_000,
-        "Most scores of that ranking, users times items; a larger catalogue is ranked for fewer users",
-        unit="scores",
-        at_least=1,
-    )
-    catalogue_top: int = param(10, "Items of a list, the K of HR@K and NDCG@K", unit="items", at_least=1, at_most=1000)
+    catalogue_users: int = CATALOGUE_USERS
+    catalogue_scores: int = CATALOGUE_SCORES
+    catalogue_top: int = CATALOGUE_TOP
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,12 @@ from components.tasks.binary.figures import (
     sample_counts,
 )
 from components.tasks.binary.importance import importance_section
-from components.tasks.binary.rests import COLUMN_CONTROLS, rests_section
+from components.tasks.binary.rests import COLUMN_CONTROLS
+from components.tasks.catalogue import catalogue_sections
 from components.tasks.click import AUC
-from components.tasks.click.catalogue import catalogue_sections
 from components.tasks.click.rests import HISTORY_CONTROLS
 from components.tasks.definition import Measured
+from components.tasks.rests import rests_section
 
 
 def story(measured: Measured) -> Story:

@@ -13,7 +13,7 @@ from components.lazy import Lazy
 from components.metrics import Interval, RankedGroups, mean_interval
 from components.report import Section
 from components.tasks.binary import require_both_classes, served
-from components.tasks.binary.controls import below_baseline
+from components.tasks.control_metrics import below_baseline
 from components.tasks.definition import Kept, Measured, Streaming, TaskDefinition
 from components.tasks.ranking.parameters import GROUP, MAP, RankingDecision, RankingEvaluation, RankingTraining
 from components.tasks.scores import Scores

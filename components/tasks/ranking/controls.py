@@ -10,8 +10,8 @@ from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec
 from components.metrics import Interval, RankedGroups, mean_interval
 from components.tasks.binary.columns import column_baselines
-from components.tasks.binary.controls import Intervals
 from components.tasks.binary.importance import shuffled_columns
+from components.tasks.control_metrics import Intervals
 from components.tasks.controls import Controls
 from components.tasks.ranking.parameters import GROUP, RankingEvaluation
 from components.tasks.scores import Scores

@@ -9,9 +9,8 @@ import numpy as np
 
 from components.contract import PROBABILITY
 from components.metrics import CONFIDENCE, RankedGroups, mean_interval
-from components.tasks.binary.controls import measure_controls
 from components.tasks.binary.importance import measure_importance
-from components.tasks.binary.measure import finite, measure_binary
+from components.tasks.binary.measure import finite, measure_binary, measure_binary_controls
 from components.tasks.definition import Measured
 from components.tasks.ranking.controls import map_intervals
 from components.tasks.ranking.parameters import MAP
@@ -56,7 +55,7 @@ def measure(scores: Scores, k: int, bins: int) -> Measured:
         "map_by_group_size/map": [(each["to"], each["map"]) for each in metrics["by_group_size"]],
     }
     if scores.controlled is not None:
-        metrics |= measure_controls(scores.controlled, MAP, partial(map_intervals, k))
+        metrics |= measure_binary_controls(scores.controlled, MAP, partial(map_intervals, k))
         metrics |= measure_importance(scores.controlled)
     return Measured(finite(metrics), {**binary.curves, "map": curve}, series)
 

@@ -16,9 +16,10 @@ from components.tasks.binary.figures import (
     sample_counts,
 )
 from components.tasks.binary.importance import importance_section
-from components.tasks.binary.rests import COLUMN_CONTROLS, rests_section
+from components.tasks.binary.rests import COLUMN_CONTROLS
 from components.tasks.definition import Measured
 from components.tasks.ranking.parameters import MAP
+from components.tasks.rests import rests_section
 
 
 def story(measured: Measured) -> Story:

@@ -17,8 +17,19 @@ from typing import Any
 import numpy as np
 
 from components.metrics import CONFIDENCE, mean_interval
+from components.parameters import param
 from components.report import Figure, Section, table
 from components.tasks.definition import Ranked
+
+# Parameters of the evaluate step.
+CATALOGUE_USERS = param(300, "Test users for whom all items are ranked; 0 leaves it out", unit="users", at_least=0)
+CATALOGUE_SCORES = param(
+    3_000_000,
+    "Most scores of that ranking, users times items; a larger catalogue is ranked for fewer users",
+    unit="scores",
+    at_least=1,
+)
+CATALOGUE_TOP = param(10, "Items of a list, the K of HR@K and NDCG@K", unit="items", at_least=1, at_most=1000)
 
 # Recall is at this many times K.
 DEEPER = 10

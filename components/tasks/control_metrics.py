@@ -1,4 +1,4 @@
-"""Measures what the score of a model of a binary outcome rests on, by a task's primary metric."""
+"""Measures what a model's score rests on, by a task's primary metric."""
 
 from __future__ import annotations
 
@@ -29,16 +29,13 @@ def measure_controls(
     Returns:
         ``test_controls_rows``, ``test_controls_training_rows`` and ``test_controls_<metric>``, the model's own value on
         these samples; for each control ``test_<name>_<metric>`` and ``test_<metric>_above_<name>``, with ``_low`` and
-        ``_high`` each, None for a control without scores; and what the baselines have chosen, by their names. Empty if
-        the samples have one class.
+        ``_high`` each, None for a control without scores; and what the baselines have chosen, by their names.
     """
     model = controlled.model
-    if not 0 < (model.labels > 0).sum() < len(model.labels):
-        return {}
     measured = {name: values for name, values in controlled.others.items() if values is not None}
     interval = intervals(model, list(measured.values()))
     metrics: dict[str, Any] = {
-        "test_controls_rows": len(model.labels),
+        "test_controls_rows": model.rows,
         "test_controls_training_rows": controlled.training_samples,
         **controlled.about,
     }
