@@ -125,7 +125,12 @@ def resampled_auc(
 
 
 def mean_interval(
-    values: np.ndarray, *, samples: int = 1000, confidence: float = CONFIDENCE, seed: int = 0
+    values: np.ndarray,
+    *,
+    samples: int = 1000,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+    clusters: np.ndarray | None = None,
 ) -> Interval:
     """Percentile bootstrap interval of a mean, such as of a per-group metric or of two models' difference.
 
@@ -137,7 +142,10 @@ def mean_interval(
         samples: number of resamples.
         confidence: level of the interval.
         seed: seed of the draws.
+        clusters: as in ``auc_interval``.
     """
+    if clusters is not None:
+        return _clustered_mean(np.asarray(values, np.float64), clusters, samples, confidence, seed)
     distinct, counts = np.unique(np.asarray(values, np.float64), return_counts=True)
     random, total = np.random.default_rng(seed), len(values)
     at_once = max(1, _DRAWN_AT_ONCE // len(distinct))
@@ -148,6 +156,19 @@ def mean_interval(
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
     return Interval(float(counts @ distinct / total), float(low), float(high))
+
+
+def _clustered_mean(values: np.ndarray, clusters: np.ndarray, samples: int, confidence: float, seed: int) -> Interval:
+    """``mean_interval`` with resamples of whole clusters, which are the ratios of two sums."""
+    _, unit, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    sums, units, random = np.bincount(unit, values), len(sizes), np.random.default_rng(seed)
+    means = np.empty(samples)
+    for index in range(samples):
+        drawn = random.integers(0, units, units, dtype=np.uint32)
+        means[index] = sums[drawn].sum() / sizes[drawn].sum()
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return Interval(float(values.mean()), float(low), float(high))
 
 
 class _RankedPairs:

@@ -122,6 +122,25 @@ class SharingUser(Protocol):
     target_features: tuple[str, ...]
 
 
+@runtime_checkable
+class Retrieving(Protocol):
+    """A model that orders a user's targets by the dot product of two vectors, one of the user and one of the target.
+
+    The export adds a signature for each. A catalogue is ranked with them: its vectors are computed once.
+
+    Attributes:
+        target_inputs: names of the target's features among the serving features.
+    """
+
+    target_inputs: tuple[str, ...]
+
+    def user_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The vectors of users, float32 ``[B, width]``, from the serving features that are not the target's."""
+
+    def target_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The vectors of targets, float32 ``[B, width]``, from the target's features."""
+
+
 def click_loss(
     model: Model,
     features: Mapping[str, tf.Tensor],

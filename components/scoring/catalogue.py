@@ -14,19 +14,19 @@ Source: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Ite
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from components.contract import LOGIT, PROBABILITY
+from components.contract import LOG_LIKELIHOOD, LOGIT, PROBABILITY, RANKED_BY, ranked_by
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
-from components.scoring.model import part_size
+from components.scoring.model import TARGET_VECTORS, USER_VECTORS, part_size
 from components.scoring.raw import RawModel
 from components.scoring.split import one_behind
 
@@ -36,6 +36,8 @@ LIKELIHOOD, LIFT = "likelihood", "lift"
 UNKNOWN_ITEM, UNSEEN = "unknown", "unseen"
 # Scores in memory at a time, unless one user has more candidates.
 _BLOCK = 1 << 16
+# The same for dot products, which need no copies of features.
+_PRODUCTS = 1 << 24
 _SMALLEST, _LARGEST = 1e-45, 1 - 2.0**-25  # probabilities that float32 tells from 0 and 1
 
 _EMPTY = {
@@ -49,7 +51,7 @@ class _Part(NamedTuple):
     """Users times candidates that a thread scores at a time."""
 
     users: slice
-    candidates: slice
+    candidates: slice | np.ndarray
 
 
 class Catalogue:
@@ -83,6 +85,7 @@ class Catalogue:
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
         self._output = _ranked_output(raw)
+        self._vectors = raw.model.vectors_of(TARGET_VECTORS, self._features) if raw.model.vectors else None
         sampled = isinstance(raw.rows, SampledNegatives) and self._output in (LOGIT, PROBABILITY)
         self._is_probability = sampled and self._output == PROBABILITY
         self.counts = raw.rows.sampling_counts(self.names) if isinstance(raw.rows, SampledNegatives) else None
@@ -92,7 +95,9 @@ class Catalogue:
         self.flags[encoded.unknown.get(self.column.name, np.zeros(len(self.names))) > 0] = UNKNOWN_ITEM
         self.behind = self.flags != ""
         self.value, self.note, self._log_q = self._output, "", np.zeros(len(self.names))
-        if sampled and self.counts is not None:
+        if self._output == LOG_LIKELIHOOD:
+            self.value = LIKELIHOOD
+        elif sampled and self.counts is not None:
             drawn = self.counts > 0
             weights = np.where(drawn, self.counts, self.counts[drawn].min(initial=1.0) / 2)
             self.value, self._log_q = LIKELIHOOD, np.log(weights) - np.log(weights.sum())
@@ -129,6 +134,9 @@ class Catalogue:
             float64 ``[N]``; without a likelihood or a lift, the model's output.
         """
         size = len(self.names)
+        if self._vectors is not None:
+            yield from self._products(users, count, self._vectors)
+            return
         at_once = max(1, _BLOCK // max(size, 1))
 
         def begin(first: int) -> Callable[[], dict[str, np.ndarray]]:
@@ -137,11 +145,46 @@ class Catalogue:
 
         for outputs in one_behind(map(begin, range(0, count, at_once))):
             for each in outputs()[self._output].reshape(-1, size):
-                values = each.astype(np.float64)
-                if self._is_probability:
-                    values = np.clip(values, _SMALLEST, _LARGEST)
-                    values = np.log(values) - np.log1p(-values)
-                yield values + self._log_q
+                yield self._log_odds(each) + self._log_q
+
+    def scores_of(self, users: Mapping[str, np.ndarray], candidates: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """The scores of some candidates of each user; see ``scores``.
+
+        Args:
+            users: as for ``scores``.
+            candidates: places of each user's candidates, int64 ``[n]`` each.
+
+        Yields:
+            float64 ``[n]``.
+        """
+
+        def begin(user: int, places: np.ndarray) -> Callable[[], np.ndarray]:
+            if not len(places):
+                return lambda: np.zeros(0)
+            parts = (places[first : first + part_size()] for first in range(0, len(places), part_size()))
+            outputs = self.raw.model.begin_parts(
+                [_Part(slice(user, user + 1), part) for part in parts], lambda part: self._samples(users, part)
+            )
+            return lambda: self._log_odds(outputs()[self._output]) + self._log_q[places]
+
+        begun = (begin(user, places) for user, places in enumerate(candidates))
+        for scores in one_behind(begun):
+            yield scores()
+
+    def _log_odds(self, outputs: np.ndarray) -> np.ndarray:
+        values = outputs.astype(np.float64)
+        if not self._is_probability:
+            return values
+        values = np.clip(values, _SMALLEST, _LARGEST)
+        return np.log(values) - np.log1p(-values)
+
+    def _products(self, users: Mapping[str, np.ndarray], count: int, vectors: np.ndarray) -> Iterator[np.ndarray]:
+        """``scores`` of a model that orders candidates by the dot product of two vectors."""
+        at_once = max(1, _PRODUCTS // max(len(vectors), 1))
+        for first in range(0, count, at_once):
+            part = {name: values[first : first + at_once] for name, values in users.items()}
+            for each in self.raw.model.vectors_of(USER_VECTORS, part) @ vectors.T:
+                yield each.astype(np.float64)
 
     def values(self, scores: np.ndarray, excluded: np.ndarray) -> np.ndarray:
         """The value of each candidate, float64 ``[N]``; see ``value``. Likelihoods of the candidates that are not
@@ -166,6 +209,11 @@ class Catalogue:
             top: largest number of places.
         """
         positions = np.flatnonzero(self.left(excluded))
+        ahead = positions[~self.behind[positions]]
+        if top < len(ahead):
+            # Sorting all candidates takes most of the time of a cheap model.
+            least = -np.partition(-scores[ahead], top - 1)[top - 1] if top else np.inf
+            positions = ahead[scores[ahead] >= least]
         return positions[np.lexsort((-scores[positions], self.behind[positions]))[:top]]
 
     def rank(self, scores: np.ndarray, excluded: np.ndarray, target: int) -> float:
@@ -190,7 +238,8 @@ class Catalogue:
         return left
 
     def _samples(self, users: Mapping[str, np.ndarray], part: _Part) -> dict[str, np.ndarray]:
-        repeats, copies = part.candidates.stop - part.candidates.start, part.users.stop - part.users.start
+        copies, chosen = part.users.stop - part.users.start, part.candidates
+        repeats = chosen.stop - chosen.start if isinstance(chosen, slice) else len(chosen)
         if copies == 1 and repeats > 1 and self.raw.model.targets is not None:
             return {name: values[part.candidates] for name, values in self._features.items()} | {
                 name: values[part.users] for name, values in users.items()
@@ -211,19 +260,18 @@ def _encoded(raw: RawModel, columns: Mapping[str, pa.Array]) -> Encoded:
 
 
 def _ranked_output(raw: RawModel) -> str:
-    """The output that candidates are ranked by: the logit, or else the probability, or else the only one.
+    """The output that candidates are ranked by: the first of RANKED_BY, or else the only one.
 
     Raises:
         KfrecError: the model returns several others.
     """
-    outputs = list(raw.model.outputs)
-    found = next((name for name in (LOGIT, PROBABILITY) if name in outputs), None)
-    if found is None and len(outputs) > 1:
+    found = ranked_by(raw.model.outputs)
+    if found is None:
         raise KfrecError(
-            f"the model returns {', '.join(outputs)}, and candidates are ranked by {LOGIT}, {PROBABILITY} or the only "
-            "output"
+            f"the model returns {', '.join(raw.model.outputs)}, and candidates are ranked by {', '.join(RANKED_BY)} "
+            "or the only output"
         )
-    return found or outputs[0]
+    return found
 
 
 def _parts(first: int, end: int, candidates: int) -> Iterator[_Part]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from threading import Barrier, Thread
@@ -35,6 +35,8 @@ SIGNATURE = "serving_default"
 EXPLAIN = "explain"
 # Name of the signature that scores many targets of one user; only models that share a user's computations have it.
 TARGETS = "targets"
+# Names of the signatures whose vectors' dot product orders targets, and of their output; only models that retrieve.
+USER_VECTORS, TARGET_VECTORS, VECTOR = "user_vectors", "target_vectors", "vector"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, VOCABULARY, SIDE_TABLES, "parameters.json", "training.json", PROFILE)
 _PART, _PART_OF_A_GPU = 2048, 1 << 16
@@ -58,6 +60,7 @@ class ExportedModel:
         signature: its TensorFlow function.
         explain: the function of the signature ``explain``; None if there is none, or the model is not loaded.
         targets: the function of the signature ``targets``, likewise.
+        vectors: the functions of USER_VECTORS and TARGET_VECTORS by name, likewise; empty if it has none.
     """
 
     folder: Path
@@ -68,6 +71,7 @@ class ExportedModel:
     signature: Callable[..., Mapping[str, Any]]
     explain: Callable[..., Mapping[str, Any]] | None = None
     targets: Callable[..., Mapping[str, Any]] | None = None
+    vectors: Mapping[str, Callable[..., Mapping[str, Any]]] = field(default_factory=dict)
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
         """Starts scoring samples: without a GPU in chunks, one per core at a time.
@@ -137,10 +141,32 @@ class ExportedModel:
         assert self.explain is not None
         return {name: np.asarray(values) for name, values in self.explain(**self._tensors(batch)).items()}
 
+    def vectors_of(self, name: str, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The vectors of users or of targets, float32 ``[n, width]``; the model must have them.
+
+        Args:
+            name: USER_VECTORS or TARGET_VECTORS.
+            batch: feature name to ids, ``[n]`` or ``[n, length]``: all features of the one or of the other.
+
+        Raises:
+            NotFinite: a vector is not finite.
+        """
+        rows, part, compute = len(next(iter(batch.values()))), part_size(), self.vectors[name]
+
+        def computed(first: int) -> np.ndarray:
+            read = {name: values[first : first + part] for name, values in batch.items()}
+            return np.asarray(compute(**self._tensors(read))[VECTOR])
+
+        vectors = np.concatenate(list(_threads().map(computed, range(0, max(rows, 1), part))))
+        if not np.isfinite(vectors).all():
+            raise NotFinite(f"{self.folder / SAVED_MODEL}: a vector is not a number (nan); train again with a lower lr")
+        return vectors
+
     def _tensors(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         import tensorflow as tf
 
-        kinds = {name: tf.float32 if self.spec.features[name].is_float else tf.int64 for name in self.inputs}
+        names = [name for name in self.inputs if name in batch]
+        kinds = {name: tf.float32 if self.spec.features[name].is_float else tf.int64 for name in names}
         return {name: tf.constant(batch[name], kind) for name, kind in kinds.items()}
 
 
@@ -180,7 +206,13 @@ def load_model(folder: Path | str) -> ExportedModel:
     targets = loaded.signatures.get(TARGETS)
     if targets is not None and not set(described.outputs) <= set(targets.structured_outputs):
         targets = None
-    return replace(described, signature=call, explain=loaded.signatures.get(EXPLAIN), targets=targets)
+    return replace(
+        described,
+        signature=call,
+        explain=loaded.signatures.get(EXPLAIN),
+        targets=targets,
+        vectors={name: loaded.signatures[name] for name in (USER_VECTORS, TARGET_VECTORS) if name in loaded.signatures},
+    )
 
 
 def describe_model(folder: Path | str) -> ExportedModel:

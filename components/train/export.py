@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.models import Model
-from components.models.model import Explaining, SharingUser, outputs_of
-from components.scoring.model import EXPLAIN, SIGNATURE, TARGETS
+from components.models.model import Explaining, Retrieving, SharingUser, outputs_of
+from components.scoring.model import EXPLAIN, SIGNATURE, TARGET_VECTORS, TARGETS, USER_VECTORS, VECTOR
 from components.scoring.signature import Output, Signature, write_signature
 from components.tasks import TaskDefinition
 from components.train.checkpoints.disk import disk_errors
@@ -39,7 +39,8 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
             returns the outputs of ``task.serve``, [None, ...] each. A model that explains them has the signature
             ``explain`` too; see ``components.models.model.Explaining``. One that scores many targets of one user
             has the signature ``targets``, which takes [None] of the target's features and [1] or [1, length] of the
-            others; see ``components.models.model.SharingUser``.
+            others; see ``components.models.model.SharingUser``. One that orders targets by a dot product has the
+            signatures ``user_vectors`` and ``target_vectors``; see ``components.models.model.Retrieving``.
     """
 
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -68,12 +69,29 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         }
         # A function of its own, since a traced one would also serve shapes within its own.
         signatures[TARGETS] = tf.function(serve, autograph=False).get_concrete_function(**of_one)
+    if isinstance(model, Retrieving):
+        halves = {USER_VECTORS: model.user_vectors, TARGET_VECTORS: model.target_vectors}
+        for name, vectors in halves.items():
+            read = {
+                feature: spec
+                for feature, spec in signature.items()
+                if (feature in model.target_inputs) == (name == TARGET_VECTORS)
+            }
+            signatures[name] = _vectors(vectors).get_concrete_function(**read)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     served = _Served(named_state_of(model))
     with disk_errors(folder):
         save(served, signatures, partial)
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)
+
+
+def _vectors(compute: Callable[[Mapping[str, tf.Tensor]], tf.Tensor]) -> Any:
+    @tf.function(autograph=False)
+    def vectors(**features: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {VECTOR: compute(features)}
+
+    return vectors
 
 
 def save(served: tf.Module, signatures: Mapping[str, Any], folder: Path) -> None:

@@ -23,7 +23,11 @@ from components.tfrecord.step import run as tfrecord
 from tests.train.in_process import run_worker
 
 REVIEWS = {"dataset": "amazon_reviews"}
-SEQUENCE_MODELS = [name for name in registry.names(registry.MODELS) if registry.model(name).dataset == "amazon_reviews"]
+SEQUENCE_MODELS = [
+    name
+    for name in registry.names(registry.MODELS)
+    if (registry.model(name).dataset, registry.model(name).task) == ("amazon_reviews", "click")
+]
 Records = Callable[[str], Path]
 
 

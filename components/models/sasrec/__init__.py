@@ -1,0 +1,29 @@
+"""SASRec: its parameters, and how it is built."""
+
+from __future__ import annotations
+
+from components.lazy import Lazy
+from components.models.definition import ModelDefinition
+from components.models.optimizers import one_optimizer
+from components.models.sasrec.parameters import SasRecParameters, check_width
+
+MODEL = ModelDefinition(
+    name="sasrec",
+    title="SASRec",
+    summary="Self-attention over the history finds the next item among all items; the first stage of a recommender.",
+    parameters=SasRecParameters,
+    build=Lazy("components.models.sasrec.model:SasRec"),
+    optimizers=one_optimizer,
+    dataset="amazon_reviews",
+    task="next_item",
+    check=check_width,
+    defaults={
+        "epochs": 100,
+        "patience": 10,
+        "global_batch_size": 256,
+    },
+    dataset_defaults={
+        "amazon_reviews": {"negatives": "none", "training_targets": "windows", "max_sequence_length": 50}
+    },
+    local_defaults={"epochs": 30, "patience": 4, "global_batch_size": 128},
+)

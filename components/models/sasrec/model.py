@@ -1,0 +1,169 @@
+"""SASRec: self-attention over the history finds the next item among all items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from components.contract import LOG_LIKELIHOOD, only_label
+from components.feature_spec import Feature, FeatureSpec
+from components.feature_spec.values import read_counts, read_values
+from components.models.channels import read_channels
+from components.models.layers.dropout import Dropout
+from components.models.layers.global_batch import gathered_over_ranks
+from components.models.layers.layer_norm import LayerNorm
+from components.models.layers.softmax import cross_entropy_of_rows
+from components.models.layers.token_embeddings import look_up_dense
+from components.models.layers.transformer import Sizes, Transformer, initial_kernel
+from components.models.layers.weights import Weights
+from components.models.loss import LossTerm
+from components.models.model import Table
+from components.models.sasrec.parameters import BATCH, SasRecParameters
+from components.models.sasrec.ranks import RankedTargets, rank_targets
+
+# Output: the rank of the target among all items, from 1.
+RANK = "rank"
+NEXT_ITEM = "next_item"
+# Logit of what is no candidate.
+_LEFT_OUT = -1e9
+
+
+class SasRec(tf.Module):
+    """Attention of each item of a history to those before it; the last state points at the next item.
+
+        h_t = transformer(e_0 + p_0, ..., e_{i_t} + p_t)
+        p(i | i_1, ..., i_t) = exp(h_t . e_i) / sum over the items j of exp(h_t . e_j)
+
+    Position 0 is the beginning, before the first item, so a user without a history gets what users begin with. In
+    training, every item of a history is a target, given those before it.
+
+    Args:
+        parameters: its sizes.
+        spec: the features.
+        seed: of the weights.
+        amp: whether to compute in float16; weights, norms, softmaxes, logits and losses stay float32.
+
+    References:
+        Kang and McAuley, Self-Attentive Sequential Recommendation, https://arxiv.org/abs/1808.09781; the loss over all
+        items as in Klenitskiy and Vasilev, https://arxiv.org/abs/2309.07602; the correction of the loss over a batch as
+        in Yi et al., Sampling-bias-corrected neural modeling, RecSys 2019.
+    """
+
+    def __init__(self, parameters: SasRecParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
+        super().__init__()
+        channels = read_channels(spec, negatives=False)
+        self._target, self._history = channels.target[0].name, channels.positive[0].name
+        self.serving_features = (self._history, self._target)
+        self.target_inputs = (self._target,)
+        rows, width = (channels.target[0].cardinality or 0) + 1, parameters.item_dim
+        weights = Weights(seed)
+        self.items = initial_kernel(weights, "items", (rows, width))
+        self.positions = initial_kernel(weights, "positions", (channels.length + 1, width))
+        self.norm = LayerNorm(weights.scope("layer_norm"), width)
+        self.dropout = Dropout(weights, parameters.state_dropout)
+        self.transformer = Transformer(
+            weights.scope("transformer"),
+            Sizes(
+                layers=parameters.attention_layers,
+                width=width,
+                heads=parameters.attention_heads,
+                feed_forward=parameters.feed_forward_dim,
+                dropout=parameters.state_dropout,
+                attention_dropout=parameters.state_dropout,
+            ),
+        )
+        self.tables = {self._target: Table(self.items, 0, rows)}
+        self._dtype = tf.float16 if amp else tf.float32
+        vocabulary = spec.vocabulary_of(self._target)
+        # Ids up to that of unknown items are none: the padding is 0.
+        self._first = (vocabulary.unknown if vocabulary else 0) + 1
+        self._log_share = _log_shares(spec, channels.target[0], rows) if parameters.softmax == BATCH else None
+
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        state = self._states(self._known(features[self._history]), training)[:, -1]
+        ranked = self._ranked(state, features)
+        return {LOG_LIKELIHOOD: ranked.log_likelihood, RANK: ranked.rank}
+
+    def loss_terms(
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
+        history, target = (self._known(features[name]) for name in (self._history, self._target))
+        chosen = only_label(targets) > 0.5 if targets else tf.ones_like(target, tf.bool)
+        following = tf.concat([history[:, 1:], target[:, tf.newaxis]], 1)
+        learned = (following >= self._first) & chosen[:, tf.newaxis]
+        places = tf.where(learned if training else learned & (tf.range(history.shape[1]) == history.shape[1] - 1))
+        states = tf.gather_nd(self._states(history, training), places)
+        wanted = tf.gather_nd(following, places)
+        losses = (
+            self._in_batch(states, wanted, places, mask)
+            if self._log_share is not None
+            else self._of_all(states, wanted)
+        )
+        samples = tf.shape(target)[0]
+        total = tf.math.unsorted_segment_sum(losses, places[:, 0], samples)
+        count = tf.math.unsorted_segment_sum(tf.ones_like(losses), places[:, 0], samples)
+        is_last = tf.cast(places[:, 1] == history.shape[1] - 1, losses.dtype)
+        of_target = tf.math.unsorted_segment_sum(losses * is_last, places[:, 0], samples)
+        return {LOG_LIKELIHOOD: -of_target}, {NEXT_ITEM: LossTerm(total, count, 1.0)}
+
+    def user_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return self._states(self._known(features[self._history]), training=False)[:, -1]
+
+    def target_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return tf.gather(self.items, self._known(features[self._target]))
+
+    def _known(self, ids: tf.Tensor) -> tf.Tensor:
+        """The ids, with 0 for those outside the table."""
+        return tf.where((ids >= 0) & (ids < self.items.shape[0]), ids, tf.zeros_like(ids))
+
+    def _states(self, history: tf.Tensor, training: bool) -> tf.Tensor:
+        """The state after each position of left-padded histories, float32 ``[B, L, width]``."""
+        is_item = history > 0
+        position = tf.cumsum(tf.cast(is_item, tf.int32), 1)
+        embedded = self.norm(look_up_dense(self.items, history) + look_up_dense(self.positions, position))
+        length = history.shape[1]
+        earlier = tf.constant(np.tri(length, dtype=bool))
+        # The beginning is the padding before the first item, if there is any.
+        begins = tf.concat([is_item[:, 1:], tf.ones_like(is_item[:, :1])], 1) & ~is_item
+        visible = (is_item | begins)[:, tf.newaxis] & earlier
+        embedded = self.dropout(tf.cast(embedded, self._dtype), training)
+        return tf.cast(self.transformer(embedded, visible, training), tf.float32)
+
+    def _ranked(self, state: tf.Tensor, features: Mapping[str, tf.Tensor]) -> RankedTargets:
+        history, target = (self._known(features[name]) for name in (self._history, self._target))
+        return rank_targets(state, self.items, self._first, target, history)
+
+    def _of_all(self, states: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
+        """The cross-entropy of the next items among all items, ``[n]``."""
+        return cross_entropy_of_rows(states, self.items[self._first :], wanted - self._first)
+
+    def _in_batch(self, states: tf.Tensor, wanted: tf.Tensor, places: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """The cross-entropy of the next items among those of the global batch, ``[n]``.
+
+        An item is in the batch about as often as in the data: subtracting the logarithm of its share leaves the softmax
+        over all items.
+        """
+        counted = gathered_over_ranks(tf.gather(mask, places[:, 0]), "counted").values
+        others = gathered_over_ranks(wanted, "wanted")
+        logits = tf.matmul(states, tf.gather(self.items, others.values), transpose_b=True)
+        logits -= tf.gather(self._log_share, others.values)
+        own = others.first + tf.range(tf.shape(wanted)[0])
+        is_own = own[:, tf.newaxis] == tf.range(tf.shape(others.values)[0])
+        is_other = counted & (wanted[:, tf.newaxis] != others.values)
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(own, tf.where(is_own | is_other, logits, _LEFT_OUT))
+
+
+def _log_shares(spec: FeatureSpec, item: Feature, rows: int) -> tf.Tensor:
+    """The logarithm of each item's share of the data, float32 ``[rows]``; of equal shares without counts."""
+    counts = np.ones(rows)
+    vocabulary = spec.vocabulary_of(item.name)
+    known = read_counts(spec, vocabulary) if vocabulary else None
+    if vocabulary is not None and known is not None:
+        counts[read_values(spec, vocabulary)[0]] = np.maximum(known, 1.0)
+    return tf.constant(np.log(counts / counts.sum()), tf.float32)

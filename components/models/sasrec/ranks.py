@@ -1,0 +1,83 @@
+"""Likelihood and rank of targets among all items, a block of items at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+# Items whose scores are in memory at a time.
+_BLOCK = 8192
+# Less than any score.
+_LEAST = -1e9
+# Of a target that is no item: the logarithm of the smallest float32.
+_NEVER = -103.0
+
+
+class RankedTargets(NamedTuple):
+    """What is known of the targets of N samples.
+
+    Attributes:
+        log_likelihood: float32 ``[N]``, the logarithm of the softmax over all items; that of about 0 for a target that
+            is no item.
+        rank: float32 ``[N]``, from 1; among equal scores the mean of their ranks. The number of items and 1 for a
+            target that is no item.
+    """
+
+    log_likelihood: tf.Tensor
+    rank: tf.Tensor
+
+
+def rank_targets(state: tf.Tensor, items: tf.Variable, first: int, target: tf.Tensor, seen: tf.Tensor) -> RankedTargets:
+    """Compares targets with all items.
+
+    Args:
+        state: float32 ``[N, width]``.
+        items: float32 ``[rows, width]``.
+        first: the first row of an item; those before it are none.
+        target: ids, ``[N]``.
+        seen: ids ``[N, L]`` that are no competitors, but may be targets; 0 is padding.
+    """
+    own = tf.reduce_sum(state * tf.gather(items, target), -1)
+    rows = items.shape[0]
+
+    def block(
+        begin: tf.Tensor, largest: tf.Tensor, exponentials: tf.Tensor, ahead: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        end = tf.minimum(begin + _BLOCK, rows)
+        scores = tf.matmul(state, items[begin:end], transpose_b=True)
+        higher = tf.maximum(largest, tf.reduce_max(scores, -1))
+        exponentials = exponentials * tf.exp(largest - higher) + tf.reduce_sum(
+            tf.exp(scores - higher[:, tf.newaxis]), -1
+        )
+        # The target is left out by its id: its score may differ in the last bit here.
+        competes = tf.cast(tf.range(begin, end), target.dtype) != target[:, tf.newaxis]
+        return end, higher, exponentials, ahead + _ahead(scores, own, competes)
+
+    start = (
+        tf.constant(first),
+        tf.fill([tf.shape(state)[0]], _LEAST),
+        tf.zeros([tf.shape(state)[0]]),
+        tf.zeros_like(own),
+    )
+    _, largest, exponentials, ahead = tf.while_loop(lambda begin, *_: begin < rows, block, start)
+    known = target >= first
+    competes = _first_of_each(seen) & (seen >= first) & (seen != target[:, tf.newaxis])
+    ahead -= _ahead(tf.einsum("nd,nld->nl", state, tf.gather(items, seen)), own, competes)
+    last = float(rows - first + 1)
+    log_likelihood = own - largest - tf.math.log(exponentials)
+    return RankedTargets(
+        tf.where(known, log_likelihood, _NEVER), tf.where(known, tf.clip_by_value(1 + ahead, 1, last), last)
+    )
+
+
+def _ahead(scores: tf.Tensor, own: tf.Tensor, competes: tf.Tensor) -> tf.Tensor:
+    """Competitors above each target, and half of those level with it; float32 ``[N]``."""
+    above = tf.cast(scores > own[:, tf.newaxis], tf.float32) + 0.5 * tf.cast(scores == own[:, tf.newaxis], tf.float32)
+    return tf.reduce_sum(tf.where(competes, above, 0.0), -1)
+
+
+def _first_of_each(ids: tf.Tensor) -> tf.Tensor:
+    """Whether each id is the first of its value in its row, bool ``[N, L]``."""
+    earlier = tf.linalg.band_part(ids[:, :, tf.newaxis] == ids[:, tf.newaxis, :], -1, 0)
+    return tf.reduce_sum(tf.cast(earlier, tf.int32), -1) == 1

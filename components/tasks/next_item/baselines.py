@@ -1,0 +1,143 @@
+"""What the task next_item is compared with: popularity, and what other users chose after the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+import numpy as np
+
+from components.feature_spec import Channel, Feature, FeatureSpec
+from components.tasks.controls import BASELINE, Controls, Samples
+from components.tasks.next_item.parameters import RANK, NextItemEvaluation
+
+POPULARITY = "popularity"
+# Newest items of a history that a pair of items is counted in and looked up by.
+_NEWEST = 20
+_LOOKED_UP = 5
+# Largest distance of two items of a pair, in items.
+_APART = 3
+# Scores in memory at a time.
+_SCORES = 1 << 24
+
+
+class NextItemBaselines:
+    """Ranks of the target among all items, without those of the history.
+
+    - popularity: by how often each item occurs in the training samples;
+    - baseline: by what followed the newest items of the history there: with ``c(i, j)`` the times that j followed i
+      within three items, nearer ones counting more,
+
+          score(j) = sum over the a-th newest item i of the history: 0.5^a * c(i, j) / (sum of c(i, .))
+
+      and popularity where that is 0.
+
+    Args:
+        spec: the data.
+        target: feature of the target item.
+        history: feature of the items before it.
+    """
+
+    def __init__(self, spec: FeatureSpec, target: Feature, history: Feature) -> None:
+        self._target, self._history = target.name, history.name
+        self._rows = (target.cardinality or 0) + 1
+        vocabulary = spec.vocabulary_of(target.name)
+        self._unknown = vocabulary.unknown if vocabulary else 0
+        self._popularity = np.zeros(0)
+        self._followers: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return (self._target, self._history)
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        return {}
+
+    def fit(self, first: Iterable[Samples], second: Iterable[Samples]) -> None:
+        counts, keys, weights = np.zeros(self._rows), [], []
+        for samples in chain(first, second):
+            events = self._events(samples)
+            counts += np.bincount(events.ravel(), minlength=self._rows)
+            for apart in range(1, _APART + 1):
+                before, after = events[:, :-apart], events[:, apart:]
+                pairs = (before > 0) & (after > 0) & (before != after)
+                keys.append(before[pairs].astype(np.int64) * self._rows + after[pairs])
+                weights.append(np.full(len(keys[-1]), 1.0 / apart))
+        counts[[0, self._unknown]] = 0
+        if not counts.any():
+            return
+        self._popularity = counts / (counts.sum() + 1)
+        distinct, place = np.unique(np.concatenate(keys), return_inverse=True)
+        totals = np.bincount(place, np.concatenate(weights), minlength=len(distinct))
+        owners, followers = distinct // self._rows, distinct % self._rows
+        shares = totals / np.bincount(owners, totals, minlength=self._rows)[owners]
+        self._followers = np.searchsorted(owners, np.arange(self._rows + 1)), followers, shares
+
+    def scores(self, samples: Samples) -> dict[str, np.ndarray]:
+        if self._followers is None:
+            return {}
+        history, target = self._cleaned(samples[self._history]), self._cleaned(samples[self._target])
+        by_popularity, by_pairs = np.zeros(len(target)), np.zeros(len(target))
+        step = max(1, _SCORES // self._rows)
+        for first in range(0, len(target), step):
+            part = slice(first, first + step)
+            # Below any weight of a pair, so that it only orders what no pair does.
+            popularity = np.broadcast_to(self._popularity, (len(target[part]), self._rows))
+            by_popularity[part] = self._ranks(popularity, history[part], target[part])
+            by_pairs[part] = self._ranks(
+                self._pair_scores(history[part]) + 1e-9 * popularity, history[part], target[part]
+            )
+        return {POPULARITY: by_popularity, BASELINE: by_pairs}
+
+    def _events(self, samples: Samples) -> np.ndarray:
+        """The newest items of each history and the target, ``[n, at most 21]``, 0 for unknown ones."""
+        history = samples[self._history][:, -_NEWEST:]
+        return self._cleaned(np.concatenate([history, samples[self._target][:, np.newaxis]], 1))
+
+    def _cleaned(self, ids: np.ndarray) -> np.ndarray:
+        known = (ids > 0) & (ids < self._rows) & (ids != self._unknown)
+        return np.where(known, ids, 0).astype(np.int64)
+
+    def _pair_scores(self, history: np.ndarray) -> np.ndarray:
+        """float64 ``[n, rows]``."""
+        assert self._followers is not None
+        begin, followers, totals = self._followers
+        scores = np.zeros((len(history), self._rows))
+        for ago in range(min(_LOOKED_UP, history.shape[1])):
+            items = history[:, -1 - ago]
+            counts = np.where(items > 0, begin[items + 1] - begin[items], 0)
+            rows = np.repeat(np.arange(len(items)), counts)
+            places = (
+                np.arange(counts.sum())
+                - np.repeat(np.cumsum(counts) - counts, counts)
+                + np.repeat(begin[items], counts)
+            )
+            # An item follows another once in the list, so no place is added to twice.
+            scores[rows, followers[places]] += 0.5**ago * totals[places]
+        return scores
+
+    def _ranks(self, scores: np.ndarray, history: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """The mean rank of ties; the number of items and 1 for an unknown target."""
+        rows = np.arange(len(target))
+        own = scores[rows, target]
+        scores = scores.copy()
+        scores[rows[:, np.newaxis], history] = -np.inf
+        scores[:, [0, self._unknown]] = -np.inf
+        scores[rows, target] = own
+        level = (scores == own[:, np.newaxis]).sum(1)
+        ranks = 1 + (scores > own[:, np.newaxis]).sum(1) + (level - 1) / 2
+        return np.where(target > 0, ranks, self._rows)
+
+
+def controls(spec: FeatureSpec, parameters: NextItemEvaluation) -> Controls | None:
+    """The baselines; None for data without a history, or if parameters leave them out."""
+    targets, histories = (spec.channels.get(name, ()) for name in (Channel.TARGET, Channel.POSITIVE))
+    if not (targets and histories and parameters.baseline_users and parameters.baseline_histories):
+        return None
+    if not {"train", "test"} <= set(spec.sources):
+        return None
+    baselines = NextItemBaselines(spec, spec.features[targets[0]], spec.features[histories[0]])
+    if not all(set(baselines.features) <= set(spec.sources[split].features) for split in ("train", "test")):
+        return None
+    return Controls((), baselines, RANK, parameters.baseline_users, parameters.baseline_histories)

@@ -1,0 +1,80 @@
+"""The report's sections for a model that finds the next item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from components.report import Axis, Card, Figure, Section, Story, bar_chart
+from components.tasks.catalogue import catalogue_sections
+from components.tasks.controls import BASELINE
+from components.tasks.definition import Measured
+from components.tasks.next_item.baselines import POPULARITY
+from components.tasks.next_item.parameters import NDCG
+from components.tasks.rests import Control, rests_section
+
+_CONTROLS = {
+    BASELINE: Control(
+        "built-in baseline",
+        "What other users chose soon after the newest items of the history.",
+        "The model is above it: it has learned more than pairs of items.",
+        "The difference to the model may be chance.",
+        "The model is below it: pairs of items do better.",
+    ),
+    POPULARITY: Control(
+        "popularity alone",
+        "How often each item occurs in the training samples.",
+        "The model is above it.",
+        "This one number does as well as the model.",
+        "This one number does better than the model.",
+    ),
+}
+
+
+def story(measured: Measured) -> Story:
+    """The report."""
+    metrics = measured.metrics
+    k, level = metrics["test_list_length"], f"{100 * metrics['test_confidence']:.0f} %"
+    lead = (
+        f"Of the items that users chose next, {metrics['test_hr']:.1%} stand among the first {k} of all items, without "
+        f"those of the history. With {metrics['test_rows']:,} test samples, the true figure lies between "
+        f"{metrics['test_hr_low']:.1%} and {metrics['test_hr_high']:.1%} ({level} confidence)."
+    )
+    found = Section(
+        "Where the chosen item stands",
+        "A first stage hands a list of candidates to a ranking model, which cannot find what the list lacks.",
+        [_by_length(measured.curves["hits"])],
+    )
+    return Story(
+        f"Test NDCG@{k} {metrics['test_ndcg']:.4f}",
+        lead,
+        _cards(metrics),
+        [found, *catalogue_sections(metrics)],
+        {"test samples": f"{metrics['test_rows']:,}"},
+        [rests_section(metrics, NDCG, _CONTROLS, 0.0)],
+    )
+
+
+def _cards(metrics: Mapping[str, Any]) -> list[Card]:
+    k = metrics["test_list_length"]
+    return [
+        Card(
+            f"NDCG@{k}",
+            metrics["test_ndcg"],
+            f"{metrics['test_ndcg_low']:.4f} to {metrics['test_ndcg_high']:.4f}",
+            True,
+        ),
+        Card(f"HR@{k}", metrics["test_hr"], f"{metrics['test_hr_low']:.4f} to {metrics['test_hr_high']:.4f}"),
+        Card(
+            "Mean reciprocal rank",
+            metrics["test_mean_reciprocal_rank"],
+            f"median rank {metrics['test_median_rank']:,.0f}",
+        ),
+        Card("Log-likelihood", metrics["test_log_likelihood"], "mean logarithm of the chosen item's probability"),
+    ]
+
+
+def _by_length(curve: Mapping[str, Any]) -> Figure:
+    values, names = curve["model"], [f"{k:,}" for k in curve["k"]]
+    chart = bar_chart(names, values, [""] * len(names), "length of the list", Axis("HR", 0, max(values) * 1.12 or 1.0))
+    return Figure("Share of the chosen items in the list", chart, "Of all items, without those of the history.")

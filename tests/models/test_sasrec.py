@@ -1,0 +1,167 @@
+"""SASRec against its formulas in NumPy, on planted sequences, exported and asked for lists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.contract import LOG_LIKELIHOOD
+from components.errors import KfrecError
+from components.feature_spec import Channel, Feature, FeatureSpec
+from components.models.draws import draws_at
+from components.models.loss import loss_of
+from components.models.optimizers import make_optimizer
+from components.models.sasrec import MODEL
+from components.models.sasrec.model import NEXT_ITEM, RANK, SasRec
+from components.models.sasrec.parameters import SasRecParameters
+from components.models.sasrec.ranks import rank_targets
+
+ITEMS, LENGTH = 12, 6
+SMALL = SasRecParameters(item_dim=8, attention_layers=2, attention_heads=2, feed_forward_dim=16, state_dropout=0.0)
+ALL = tf.ones([4], tf.bool)
+
+
+def spec_of(length: int = LENGTH, items: int = ITEMS) -> FeatureSpec:
+    features = [Feature("item", "int32", items), Feature("item_sequence", "int32", items, length)]
+    channels = {Channel.USER: (), Channel.TARGET: ("item",), Channel.POSITIVE: ("item_sequence",)}
+    return FeatureSpec({feature.name: feature for feature in features}, {}, channels)
+
+
+def padded(histories: list[list[int]], length: int = LENGTH) -> tf.Tensor:
+    return tf.constant([[0] * (length - len(each)) + each for each in histories], tf.int32)
+
+
+def batch(histories: list[list[int]], targets: list[int], length: int = LENGTH) -> dict[str, tf.Tensor]:
+    return {"item_sequence": padded(histories, length), "item": tf.constant(targets, tf.int32)}
+
+
+HISTORIES = [[3, 1, 4, 1, 5, 9], [2, 6], [], [7]]
+TARGETS = [8, 5, 3, 2]
+
+
+@pytest.fixture(scope="module")
+def model() -> SasRec:
+    return SasRec(SMALL, spec_of(), seed=1)
+
+
+def log_softmax(model: SasRec, history: list[int]) -> np.ndarray:
+    """Of the items 1 to ITEMS, from the vector of a user with this history."""
+    vector = model.user_vectors({"item_sequence": padded([history])}).numpy()[0].astype(np.float64)
+    logits = model.items.numpy()[1:].astype(np.float64) @ vector
+    return logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+
+
+def test_the_likelihood_is_the_softmax_over_all_items_and_the_rank_leaves_out_the_history(model: SasRec) -> None:
+    outputs = {name: values.numpy() for name, values in model.outputs(batch(HISTORIES, TARGETS)).items()}
+    for place, (history, target) in enumerate(zip(HISTORIES, TARGETS, strict=True)):
+        likelihoods = log_softmax(model, history)
+        assert outputs[LOG_LIKELIHOOD][place] == pytest.approx(likelihoods[target - 1], abs=1e-5)
+        rivals = [item for item in range(1, ITEMS + 1) if item not in history and item != target]
+        expected = 1 + sum(likelihoods[item - 1] > likelihoods[target - 1] for item in rivals)
+        assert outputs[RANK][place] == expected
+
+
+def test_every_item_of_a_history_is_learned_given_those_before_it(model: SasRec) -> None:
+    _, terms = model.loss_terms(batch(HISTORIES, TARGETS), {}, ALL)
+    for place, (history, target) in enumerate(zip(HISTORIES, TARGETS, strict=True)):
+        events = [*history, target]
+        # A full history has no beginning.
+        first = 1 if len(history) == LENGTH else 0
+        losses = [-log_softmax(model, events[:end])[events[end] - 1] for end in range(first, len(events))]
+        assert terms[NEXT_ITEM].total.numpy()[place] == pytest.approx(sum(losses), rel=1e-5)
+        assert terms[NEXT_ITEM].count.numpy()[place] == len(losses)
+
+
+def test_validation_learns_only_the_target_and_drawn_samples_nothing(model: SasRec) -> None:
+    label = {"label": tf.constant([1.0, 0.0, 1.0, 1.0])}
+    outputs, terms = model.loss_terms(batch(HISTORIES, TARGETS), label, ALL, training=False)
+    expected = model.outputs(batch(HISTORIES, TARGETS))[LOG_LIKELIHOOD].numpy() * [1, 0, 1, 1]
+    np.testing.assert_allclose(outputs[LOG_LIKELIHOOD], expected, rtol=1e-5)
+    np.testing.assert_allclose(-terms[NEXT_ITEM].total, expected, rtol=1e-5)
+    np.testing.assert_array_equal(terms[NEXT_ITEM].count, [1, 0, 1, 1])
+
+
+def test_padding_changes_nothing(model: SasRec) -> None:
+    longer = SasRec(SMALL, spec_of(LENGTH + 3), seed=1)
+    for variable, other in zip(longer.variables, model.variables, strict=True):
+        if variable.shape == other.shape:
+            variable.assign(other)
+    longer.positions[: LENGTH + 1].assign(model.positions)
+    short = model.outputs(batch(HISTORIES, TARGETS))[LOG_LIKELIHOOD]
+    padding = longer.outputs(batch(HISTORIES, TARGETS, LENGTH + 3))[LOG_LIKELIHOOD]
+    # The first history is full only in the shorter window; with padding it has a beginning.
+    np.testing.assert_allclose(padding[1:], short[1:], atol=1e-5)
+
+
+def test_the_loss_over_a_batch_is_corrected_for_the_items_shares() -> None:
+    model = SasRec(replace(SMALL, softmax="batch"), spec_of(), seed=1)
+    mask = tf.constant([True, True, False])
+    histories, targets = [[2, 6], [5], [4]], [5, 3, 1]
+    _, terms = model.loss_terms(batch(histories, targets), {}, mask)
+    # The next items of the batch, of which those of the last sample are padding; each occurs equally often in the data.
+    wanted = [2, 6, 5, 5, 3]
+    given = [[], [2], [2, 6], [], [5]]
+    items, losses = model.items.numpy().astype(np.float64), []
+    for history, item in zip(given, wanted, strict=True):
+        vector = model.user_vectors({"item_sequence": padded([history])}).numpy()[0]
+        others = np.array([items[other] @ vector for other in wanted if other != item])
+        own = items[item] @ vector
+        losses.append(np.log(np.exp(own) + np.exp(others).sum()) - own)
+    assert terms[NEXT_ITEM].total.numpy()[0] == pytest.approx(sum(losses[:3]), rel=1e-4)
+    assert terms[NEXT_ITEM].total.numpy()[1] == pytest.approx(sum(losses[3:]), rel=1e-4)
+
+
+def test_ranks_in_blocks_with_ties_and_items_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("components.models.sasrec.ranks._BLOCK", 7)
+    random = np.random.default_rng(1)
+    # Few distinct scores, exact in float32, so that there are ties.
+    items = random.integers(-2, 3, (50, 2)).astype(np.float32)
+    state = random.integers(-2, 3, (200, 2)).astype(np.float32)
+    is_item = np.arange(50) >= 3
+    target, seen = random.integers(0, 50, 200), random.integers(0, 50, (200, 9))
+    ranked = rank_targets(tf.constant(state), tf.Variable(items), 3, tf.constant(target), tf.constant(seen))
+    ranks, likelihoods, scores = ranked.rank.numpy(), ranked.log_likelihood.numpy(), state @ items.T
+    for row in range(200):
+        if not is_item[target[row]]:
+            assert ranks[row] == 48
+            continue
+        rivals = [item for item in range(50) if is_item[item] and item not in seen[row] and item != target[row]]
+        own, others = scores[row, target[row]], scores[row, rivals]
+        assert ranks[row] == 1 + (others > own).sum() + (others == own).sum() / 2
+        known = scores[row, is_item].astype(np.float64)
+        expected = own - known.max() - np.log(np.exp(known - known.max()).sum())
+        assert likelihoods[row] == pytest.approx(expected, abs=1e-5)
+
+
+def test_it_learns_what_follows_what() -> None:
+    """Users step through the items in a circle, by 1 or by 2: the last two items tell which."""
+    random = np.random.default_rng(2)
+    start, step, length = random.integers(0, ITEMS, 64), random.integers(1, 3, 64), random.integers(2, LENGTH + 1, 64)
+    events = [[int((s + d * place) % ITEMS) + 1 for place in range(n + 1)]
+              for s, d, n in zip(start, step, length, strict=True)]  # fmt: skip
+    features = batch([each[:-1] for each in events], [each[-1] for each in events])
+    model = SasRec(replace(SMALL, item_dim=16, state_dropout=0.1), spec_of(), seed=3)
+    optimizer = make_optimizer("adam", 0.01)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def train(position: tf.Tensor) -> tf.Tensor:
+        with draws_at(seed=4, position=position), tf.GradientTape() as tape:
+            _, terms = model.loss_terms(features, {}, tf.ones([64], tf.bool))
+            loss = loss_of(terms.values())
+        optimizer.apply(
+            list(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True))
+        )
+        return loss
+
+    for number in range(150):
+        train(tf.constant([number, 0], tf.int32))
+    assert (model.outputs(features)[RANK].numpy() == 1).mean() > 0.95
+
+
+def test_heads_of_unequal_width_are_refused() -> None:
+    with pytest.raises(KfrecError, match=r"^parameter attention_heads=3 does not divide item_dim=8; choose a divisor$"):
+        MODEL.check(replace(SMALL, attention_heads=3), {})

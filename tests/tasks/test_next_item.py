@@ -1,0 +1,150 @@
+"""HR@K and NDCG@K, their intervals, the baselines and the report of the task next_item."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.contract import LOG_LIKELIHOOD
+from components.errors import KfrecError
+from components.feature_spec import Channel, Feature, FeatureSpec
+from components.metrics import mean_interval
+from components.tasks import Controlled, Measured, Scores
+from components.tasks.controls import BASELINE
+from components.tasks.next_item import TASK
+from components.tasks.next_item.baselines import POPULARITY, NextItemBaselines
+from components.tasks.next_item.parameters import NextItemDecision, NextItemEvaluation, NextItemTraining
+from components.train.loop.ranks import Alone
+
+PARAMETERS = NextItemEvaluation(list_length=5)
+ITEMS, LENGTH = 30, 4
+
+
+def scores_of(ranks: np.ndarray, controlled: Controlled | None = None) -> Scores:
+    rows = len(ranks)
+    return Scores(
+        {"label": np.ones(rows, np.int8)},
+        {"rank": ranks.astype(np.float32), LOG_LIKELIHOOD: np.full(rows, -3.0, np.float32)},
+        {"user": np.arange(rows) // 2},
+        controlled=controlled,
+    )
+
+
+def test_metrics_of_known_ranks() -> None:
+    metrics = TASK.measure(scores_of(np.array([1, 2, 5, 6, 100, 1.5])), PARAMETERS).metrics
+    assert metrics["test_hr"] == pytest.approx(4 / 6)
+    assert metrics["test_ndcg"] == pytest.approx(sum(1 / np.log2(1 + rank) for rank in (1, 2, 5, 1.5)) / 6)
+    assert metrics["test_mean_reciprocal_rank"] == pytest.approx((1 + 1 / 2 + 1 / 5 + 1 / 6 + 1 / 100 + 1 / 1.5) / 6)
+    assert metrics["test_ndcg_low"] < metrics["test_ndcg"] < metrics["test_ndcg_high"]
+
+
+def test_training_measures_what_the_evaluation_does_and_only_chosen_items() -> None:
+    ranks = np.random.default_rng(1).integers(1, 20, 101)
+    streaming = TASK.streaming(False, NextItemTraining(list_length=5))
+    for part in np.array_split(ranks, 4):
+        outputs = {"rank": tf.constant(np.r_[part, [1]], tf.float32)}
+        streaming.update({"label": tf.constant([1.0] * len(part) + [0.0])}, outputs, {})
+    found = streaming.result([total.numpy() for total in streaming.totals(Alone())])
+    metrics = TASK.measure(scores_of(ranks), PARAMETERS).metrics
+    assert found == pytest.approx({"ndcg": metrics["test_ndcg"], "hr": metrics["test_hr"]})
+    assert TASK.streaming(True, NextItemTraining()).result([]) == {}
+
+
+def test_the_difference_is_paired_and_over_users() -> None:
+    random = np.random.default_rng(2)
+    ours, theirs = random.integers(1, 9, (2, 400))
+    found = TASK.difference(scores_of(ours), scores_of(theirs), PARAMETERS, 500, 0.95, 3)
+    assert found.estimate == pytest.approx(
+        TASK.value(scores_of(ours), PARAMETERS) - TASK.value(scores_of(theirs), PARAMETERS)
+    )
+    assert found.low < found.estimate < found.high
+    # Two equal samples a user are as one: the interval is wider than over samples.
+    values = np.repeat(random.random(200), 2)
+    clustered = mean_interval(values, samples=500, clusters=np.arange(400) // 2)
+    single = mean_interval(values, samples=500)
+    assert clustered.high - clustered.low > 1.2 * (single.high - single.low)
+
+
+def test_a_split_without_chosen_items_is_refused(tmp_path: Path) -> None:
+    drawn = scores_of(np.ones(3))
+    drawn.targets["label"][:] = 0
+    with pytest.raises(KfrecError, match=r"no test sample has a chosen item; give a test split with"):
+        TASK.require(drawn, tmp_path)
+
+
+def sequences(rows: int, seed: int) -> dict[str, np.ndarray]:
+    """Items that mostly go up by 1."""
+    random = np.random.default_rng(seed)
+    steps = np.where(random.random((rows, LENGTH)) < 0.7, 1, random.integers(2, ITEMS, (rows, LENGTH)))
+    first = np.minimum(random.geometric(0.1, (rows, 1)), ITEMS) - 1
+    events = (np.cumsum(np.c_[first, steps], axis=1) % ITEMS) + 1
+    history = events[:, :-1].copy()
+    history[np.arange(LENGTH) < random.integers(0, LENGTH, (rows, 1))] = 0
+    return {"item": events[:, -1], "item_sequence": history}
+
+
+@pytest.fixture(scope="module")
+def baselines() -> NextItemBaselines:
+    features = [Feature("item", "int32", ITEMS), Feature("item_sequence", "int32", ITEMS, LENGTH)]
+    spec = FeatureSpec(
+        {feature.name: feature for feature in features},
+        {},
+        {Channel.TARGET: ("item",), Channel.POSITIVE: ("item_sequence",)},
+    )
+    fitted = NextItemBaselines(spec, *features)
+    fitted.fit([sequences(300, 1)], [sequences(200, 2)])
+    return fitted
+
+
+def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> None:
+    counts: Counter[int] = Counter()
+    follow: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for part in (sequences(300, 1), sequences(200, 2)):
+        for history, target in zip(part["item_sequence"].tolist(), part["item"].tolist(), strict=True):
+            events = [*history, target]
+            counts.update(item for item in events if item)
+            for place, item in enumerate(events):
+                for apart in range(1, 4):
+                    if place + apart < len(events) and item and events[place + apart] not in (0, item):
+                        follow[item][events[place + apart]] += 1 / apart
+    tested = sequences(60, 3)
+    found = baselines.scores(tested)
+    for row, (history, target) in enumerate(
+        zip(tested["item_sequence"].tolist(), tested["item"].tolist(), strict=True)
+    ):
+        rivals = [item for item in range(1, ITEMS + 1) if item not in history and item != target]
+
+        def rank(score: dict[int, float], rivals: list[int] = rivals, target: int = target) -> float:
+            near = 1e-12
+            above = sum(score[rival] > score[target] + near for rival in rivals)
+            level = sum(abs(score[rival] - score[target]) <= near for rival in rivals)
+            return 1 + above + level / 2
+
+        popularity = {item: counts[item] / (sum(counts.values()) + 1) for item in range(1, ITEMS + 1)}
+        assert found[POPULARITY][row] == rank(popularity)
+        pairs = {item: 1e-9 * popularity[item] for item in range(1, ITEMS + 1)}
+        for ago, item in enumerate(reversed(history)):
+            for other, weight in follow[item].items():
+                pairs[other] += 0.5**ago * weight / sum(follow[item].values())
+        # Sums in another order may put near candidates in another one.
+        assert abs(found[BASELINE][row] - rank(pairs)) <= 1
+    assert (found[BASELINE] == 1).mean() > 0.5 > (found[POPULARITY] == 1).mean()
+
+
+def test_a_model_below_the_baseline_is_no_champion_and_the_report_says_so() -> None:
+    random = np.random.default_rng(5)
+    good, bad = random.integers(1, 4, 300).astype(np.float64), random.integers(4, 200, 300).astype(np.float64)
+
+    def measured(ours: np.ndarray, theirs: np.ndarray) -> Measured:
+        return TASK.measure(scores_of(ours, Controlled(scores_of(ours), {BASELINE: theirs}, 100)), PARAMETERS)
+
+    assert not TASK.vetoes(measured(good, bad).metrics, NextItemDecision())
+    (reason,) = TASK.vetoes(measured(bad, good).metrics, NextItemDecision())
+    assert "the model does not beat the built-in baseline: test NDCG@K" in reason
+    assert not TASK.vetoes(measured(bad, good).metrics, NextItemDecision(beat_baseline=False))
+    story = TASK.story(measured(bad, good))
+    assert story.headline.startswith("Test NDCG@5 0.0") and "pairs of items do better" in str(story.first)
