@@ -72,14 +72,16 @@ def _lists(values: np.ndarray) -> pa.ListArray:
     )
 
 
-def specification() -> FeatureSpec:
+def specification(
+    users: int = USERS, items: int = ITEMS, categories: int = CATEGORIES, length: int = LENGTH
+) -> FeatureSpec:
     """The features of these samples, for a model without files."""
     features = [
         Feature("label", "bool"),
-        Feature("uid", "int64", USERS),
-        *(Feature(f"{name}_trgt", "int64", n) for name, n in (("item", ITEMS), ("cat", CATEGORIES))),
-        *(Feature(f"{name}_pos", "int64", n, LENGTH) for name, n in (("item", ITEMS), ("cat", CATEGORIES))),
-        *(Feature(f"{name}_neg", "int64", n, NEGATIVES) for name, n in (("item", ITEMS), ("cat", CATEGORIES))),
+        Feature("uid", "int64", users),
+        *(Feature(f"{name}_trgt", "int64", n) for name, n in (("item", items), ("cat", categories))),
+        *(Feature(f"{name}_pos", "int64", n, length) for name, n in (("item", items), ("cat", categories))),
+        *(Feature(f"{name}_neg", "int64", n, NEGATIVES) for name, n in (("item", items), ("cat", categories))),
     ]
     channels = {
         Channel.LABEL: ("label",),

@@ -5,25 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import mlflow
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from benchmarks.exported import export_model
 from benchmarks.measuring import Figure, Plan, Report
 from benchmarks.samples import CATEGORIES, ITEMS, USERS, specification
-from benchmarks.stages.step import our_step, tensors
-from components import registry
-from components.datasets.amazon_reviews.catalogue import write_catalogue
-from components.datasets.amazon_reviews.popularity import Popularity
-from components.feature_spec.vocabulary import positional_vocabulary
+from benchmarks.stages.step import our_step
 from components.register.logged import logged
 from components.scoring import load_model
 from components.scoring.model import MODEL_FILES
-from components.train.export import export
 
 CANDIDATES, CALLS = (1, 100), 40
 # A separate process with TensorFlow's serving settings, like a server.
@@ -82,31 +74,8 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 def _save(folder: Path) -> Path:
     """The model of an MLflow version, with vocabularies of the size of Amazon Books."""
-    import tensorflow as tf
-
-    model = our_step().model
-    signature = {
-        name: tf.TensorSpec((None, *values.shape[1:]), values.dtype)
-        for name, values in tensors(8, 1).items()
-        if name in model.serving_features
-    }
-    kept = folder / "model"
-    export(model, registry.task("click"), signature, kept / "saved_model")
-    (kept / "vocabulary").mkdir()
-    spec = specification()
-    sizes = {"uid": ("A", USERS), "item": ("B", ITEMS), "cat": ("C", CATEGORIES)}
-    vocabularies = {}
-    for name, (letter, largest) in sizes.items():
-        ids = np.arange(3, largest + 1, dtype=np.int32)
-        file = f"vocabulary/{name}.parquet"
-        pq.write_table(pa.table({"id": ids, "value": [f"{letter}{number}" for number in ids.tolist()]}), kept / file)
-        vocabularies[name] = positional_vocabulary(name, file, spec.features).to_dict()
-    items = np.arange(3, ITEMS + 1, dtype=np.int32)
-    categories = (items % (CATEGORIES - 3) + 3).astype(np.int32)
-    write_catalogue(Popularity(items, categories, np.ones(len(items), np.int64)), None, ITEMS, kept)
-    notes = {"vocabulary": vocabularies, "encoding": {"dataset": "amazon_reviews"}}
-    (kept / "feature_spec.yaml").write_text(replace(spec, metadata=notes).to_yaml())
-    (kept / "parameters.json").write_text(json.dumps({"model_type": "sim"}))
+    sizes = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
+    kept = export_model(folder / "model", "sim", our_step().model, specification(), sizes)
     how = logged(load_model(kept), dict)
     mlflow.pyfunc.save_model(
         folder / "served",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--history", metavar="A,B,...", help="the user's items, oldest first (default: of the data)")
     parser.add_argument("--data", default="", metavar="FOLDER", help="records with the users' histories")
     parser.add_argument("--candidates", metavar="FILE", help="file with items to choose from (default: all items)")
+    parser.add_argument(
+        "--retriever", metavar="MODEL", help="a retrieval model, whose best candidates alone are scored by --model"
+    )
+    parser.add_argument(
+        "--retrieve", type=int, default=200, metavar="N", help="candidates of --retriever (default %(default)s)"
+    )
     parser.add_argument("--keep-seen", action="store_true", help="also list items of the history")
     parser.add_argument("--output", metavar="FILE", help="write the lists to this file")
     add_tracked_workdir(parser)
@@ -49,6 +56,7 @@ def execute(options: argparse.Namespace) -> int:
     from components.predict.model import named_model
     from components.predict.recommend import candidates_in
     from components.scoring.catalogue import Catalogue
+    from components.scoring.two_stages import TwoStages
 
     use_store_of(options)
     _check(options)
@@ -61,8 +69,16 @@ def execute(options: argparse.Namespace) -> int:
     run = run_of_model(options, options.model)
     if run is not None:
         options.data = options.data or output_of(run, "tfrecord", "tfrecord")
-    with temporary_folder(), named_model(output_of(run, "train", "model") if run else options.model) as named:
+    with ExitStack() as opened:
+        opened.enter_context(temporary_folder())
+        named = opened.enter_context(named_model(output_of(run, "train", "model") if run else options.model))
         catalogue = Catalogue(named.raw, candidates_in(source, named.raw) if source else None)
+        if options.retriever is not None:
+            of_retriever = run_of_model(options, options.retriever)
+            retriever = output_of(of_retriever, "train", "model") if of_retriever else options.retriever
+            first = opened.enter_context(named_model(retriever)).raw
+            retrieval = Catalogue(first, candidates_in(source, first) if source else None)
+            catalogue = TwoStages(retrieval, catalogue, options.retrieve)
         if options.user is None:
             assert target is not None
             _write_all(options, named, catalogue, users, target, sources)
@@ -74,6 +90,10 @@ def execute(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     if options.top < 1:
         raise KfrecError(f"--top {options.top} is below 1; give the number of items to list")
+    if options.retriever is not None and options.retrieve < options.top:
+        raise KfrecError(
+            f"--retrieve {options.retrieve} is below --top {options.top}; retrieve more candidates than are listed"
+        )
     named = [name for name, value in (
         ("USER", options.user is not None), ("--all", options.all), ("--users", options.users is not None)
     ) if value]  # fmt: skip

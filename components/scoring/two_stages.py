@@ -1,0 +1,74 @@
+"""Two stages: a cheap model retrieves some candidates out of all, a dear one ranks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import tee
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.scoring.catalogue import Catalogue
+
+_NOWHERE = -1
+
+
+class _Users(NamedTuple):
+    """Users as both models read them.
+
+    Attributes:
+        retrieval: inputs of the first model.
+        ranking: inputs of the second one.
+        seen: length of each user's history, ``[n]``.
+    """
+
+    retrieval: Mapping[str, np.ndarray]
+    ranking: Mapping[str, np.ndarray]
+    seen: np.ndarray
+
+
+class TwoStages(Catalogue):
+    """A catalogue of which only the retrieved candidates are ranked; used as a ``Catalogue``.
+
+    Likelihoods are among the retrieved candidates.
+
+    Args:
+        retrieval: candidates of the first model.
+        ranking: candidates of the second one; what it does not have is not retrieved.
+        retrieved: candidates to retrieve for a user, those of the history aside.
+    """
+
+    def __init__(self, retrieval: Catalogue, ranking: Catalogue, retrieved: int) -> None:
+        vars(self).update(vars(ranking))
+        self._retrieval, self._ranking, self._retrieved = retrieval, ranking, retrieved
+        places = pc.index_in(retrieval.names, value_set=ranking.names)
+        self._place_of = pc.fill_null(places, _NOWHERE).to_numpy(zero_copy_only=False)
+
+    def encoded(self, users: pa.Array, histories: pa.Array) -> tuple[_Users, np.ndarray]:  # type: ignore[override]
+        """As of ``Catalogue``; unknown ids are the second model's."""
+        first, _ = self._retrieval.encoded(users, histories)
+        second, unknown = self._ranking.encoded(users, histories)
+        return _Users(first, second, pc.fill_null(pc.list_value_length(histories), 0).to_numpy()), unknown
+
+    def scores(self, users: _Users, count: int) -> Iterator[np.ndarray]:  # type: ignore[override]
+        """As of ``Catalogue``, -inf for candidates that are not retrieved."""
+        chosen, scored = tee(self._chosen(users, count))
+        for places, values in zip(chosen, self._ranking.scores_of(users.ranking, scored), strict=True):
+            scores = np.full(len(self.names), -np.inf)
+            scores[places] = values
+            yield scores
+
+    def best(self, scores: np.ndarray, excluded: np.ndarray, top: int) -> np.ndarray:
+        """As of ``Catalogue``; fewer where fewer are retrieved."""
+        best = self._ranking.best(scores, excluded, top)
+        return best[scores[best] > -np.inf]
+
+    def _chosen(self, users: _Users, count: int) -> Iterator[np.ndarray]:
+        """The places in the second catalogue of each user's retrieved candidates."""
+        nothing = np.zeros(0, np.int64)
+        for user, scores in enumerate(self._retrieval.scores(users.retrieval, count)):
+            best = self._retrieval.best(scores, nothing, self._retrieved + int(users.seen[user]))
+            places = self._place_of[best]
+            yield np.sort(places[places != _NOWHERE])

@@ -1,0 +1,80 @@
+"""The lists of two stages, of a retrieval by known scores or by vectors, are those of their definitions."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+
+from components.artifacts import adopt
+from components.feature_spec import load_feature_spec
+from components.models.sasrec.model import SasRec
+from components.models.sasrec.parameters import SasRecParameters
+from components.scoring import load_raw_model
+from components.scoring.catalogue import LIKELIHOOD, Catalogue
+from components.scoring.recommend import recommend
+from components.scoring.two_stages import TwoStages
+from components.tasks.next_item import TASK
+from components.train.export import export
+from tests.fakes.known_scores import add_counts, make_known_model
+from tests.fakes.small_shop import NAMES, make_data
+
+# Distinct, and far enough apart for any rounding.
+RETRIEVAL = {name: float((place * 37) % 61) for place, name in enumerate(NAMES)}
+RANKING = {name: float((place * 23) % 67) / 10 for place, name in enumerate(NAMES)}
+HISTORIES = [list(NAMES[3:9]), [], [max(NAMES, key=lambda name: RETRIEVAL[name])]]
+USERS = ["U1", "U2", "nobody"]
+
+
+@pytest.fixture(scope="module", params=[False, True])
+def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Catalogue, Catalogue]:
+    place = tmp_path_factory.mktemp("shop")
+    data = make_data(place / "tfrecord", dataset="amazon_reviews")
+    add_counts(data, dict.fromkeys(NAMES, 7))
+    make_known_model(place / "first", data, RETRIEVAL)
+    make_known_model(place / "second", data, RANKING, shared=request.param)
+    return Catalogue(load_raw_model(place / "first")), Catalogue(load_raw_model(place / "second"))
+
+
+@pytest.mark.parametrize("keep_seen", [False, True])
+def test_the_best_of_the_retrieved_ones_are_listed(models: tuple[Catalogue, Catalogue], keep_seen: bool) -> None:
+    found = recommend(TwoStages(*models, retrieved=8), USERS, HISTORIES, 5, keep_seen=keep_seen)
+    table = found.table.to_pandas()
+    for user, history in zip(USERS, HISTORIES, strict=True):
+        ordered = sorted(NAMES, key=lambda name: -RETRIEVAL[name])[: 8 + len(history)]
+        retrieved = ordered if keep_seen else [name for name in ordered if name not in history]
+        expected = sorted(retrieved, key=lambda name: -RANKING[name])[:5]
+        assert table[table["user"] == user]["item"].tolist() == expected
+        assert 0.2 < table[table["user"] == user][LIKELIHOOD].sum() < 1
+
+
+def test_fewer_retrieved_than_listed_give_a_shorter_list(models: tuple[Catalogue, Catalogue]) -> None:
+    found = recommend(TwoStages(*models, retrieved=3), ["U2"], [[]], 5)
+    assert found.table.num_rows == 3
+
+
+def test_vectors_rank_as_the_likelihood_does(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", dataset="amazon_reviews")
+    spec = load_feature_spec(data)
+    parameters = SasRecParameters(item_dim=8, attention_layers=1, attention_heads=2, feed_forward_dim=8)
+    model = SasRec(parameters, spec, seed=1)
+    model.items.assign(np.random.default_rng(1).normal(size=model.items.shape))
+    lengths = {name: spec.features[name].length for name in model.serving_features}
+    shapes = {name: tf.TensorSpec([None, *filter(None, [length])], tf.int32) for name, length in lengths.items()}
+    folder = tmp_path / "model"
+    folder.mkdir()
+    export(model, TASK, shapes, folder / "saved_model")
+    shutil.copy(data / "feature_spec.yaml", folder)
+    shutil.copytree(data / "vocabulary", folder / "vocabulary")
+    adopt(folder)
+    catalogue = Catalogue(load_raw_model(folder))
+    assert catalogue.value == LIKELIHOOD and catalogue.raw.model.vectors
+    inputs, _ = catalogue.encoded(pa.array(["U1"]), pa.array([list(NAMES[:3])], pa.list_(pa.string())))
+    (scores,) = catalogue.scores(inputs, 1)
+    rows = {"item": catalogue.names.cast(pa.string()), "history": pa.array([list(NAMES[:3])], pa.list_(pa.string()))}
+    likelihoods = catalogue.raw.score(rows).outputs["log_likelihood"]
+    np.testing.assert_allclose(scores - scores[0], likelihoods - likelihoods[0], atol=1e-4)
