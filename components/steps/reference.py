@@ -34,9 +34,9 @@ def reference() -> str:
         sections.append(_section(f"data set {name}", text, _of_every(steps), {**LOCAL_DEFAULTS, **data.local_defaults}))
     for name in registry.names(registry.TASKS):
         task = registry.task(name)
-        steps = {"train": task.training, "evaluate": task.evaluation, "register": task.decision}
+        declared = {"train": task.training, "evaluate": task.evaluation, "register": task.decision}
         text = f"`task={name}` adds to the steps train, evaluate and register: {task.summary}"
-        own = _of_every({step: parameters_of(own) for step, own in steps.items()})
+        own = _of_every({step: parameters_of(own) for step, own in declared.items()})
         sections.append(_section(f"task {name}", text, own, LOCAL_DEFAULTS))
     for name in registry.names(registry.MODELS):
         model = registry.model(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def spec_of(columns: int = 1) -> FeatureSpec:
     return FeatureSpec(features, {"test": Chunk(tuple(features), ())}, channels, {"derived": {"n0_bin": "n0"}})
 
 
-def measured(columns: int) -> dict[str, object]:
+def measured(columns: int) -> dict[str, Any]:
     """Of a model whose logit is 2 n0 + n1, where n0 is read from its bin, too."""
     rows = 4000
     samples = {f"n{index}": RNG.normal(size=rows) for index in range(columns)}
@@ -51,7 +53,7 @@ def test_features_of_one_column_are_shuffled_alike() -> None:
 
 
 def test_the_column_that_the_model_rests_on_loses_most_and_an_unread_one_nothing() -> None:
-    first, second, third = measured(3)["importance"]  # type: ignore[misc]
+    first, second, third = measured(3)["importance"]
     assert (first["column"], second["column"], third["column"]) == ("n0", "n1", "n2")
     assert first["low"] > second["high"] and second["low"] > 0
     assert third["auc_loss"] == third["low"] == third["high"] == 0

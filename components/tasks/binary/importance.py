@@ -58,7 +58,7 @@ def measure_importance(controlled: Controlled) -> dict[str, Any]:
     if not controlled.columns or not _FEWEST <= labels.sum() <= len(labels) - _FEWEST:
         return {}
     scores = controlled.model.outputs[PROBABILITY][controlled.column_rows]
-    found = []
+    found: list[dict[str, Any]] = []
     for column, changed in controlled.columns.items():
         loss = delong_difference(labels, scores, changed)
         found.append({"column": column, "auc_loss": loss.estimate, "low": loss.low, "high": loss.high})
