@@ -1,9 +1,11 @@
 """Random draws of a training step: functions of seed, stream, step and sample.
 
 A draw does not depend on how the samples of a step are divided into ranks and batches, and a training that resumes
-draws what it would have drawn. The bits are those of Philox 4x32-10 (Salmon et al., 2011,
+draws what it would have drawn. Outside of a training, draws can be functions of what a sample contains: 32-bit words
+are mixed. The bits of a training are those of Philox 4x32-10 (Salmon et al., 2011,
 https://doi.org/10.1145/2063384.2063405), keyed by seed and stream; the counter's upper half is the step, and its lower
-half numbers the draws of the step's samples. They are the same on every device, compiled by XLA or not.
+half numbers the draws of the step's samples. All are the same on every device, compiled by XLA or
+not.
 """
 
 from __future__ import annotations
@@ -35,7 +37,12 @@ class _Position(NamedTuple):
     position: tf.Tensor
 
 
-_position: ContextVar[_Position | None] = ContextVar("position_of_draws", default=None)
+class _Samples(NamedTuple):
+    seed: int
+    keys: tf.Tensor  # uint32 [B]
+
+
+_position: ContextVar[_Position | _Samples | None] = ContextVar("position_of_draws", default=None)
 
 
 @contextmanager
@@ -48,6 +55,26 @@ def draws_at(seed: int, position: tf.Tensor | np.ndarray = START) -> Iterator[No
             those of all ranks. Steps start at 0.
     """
     token = _position.set(_Position(seed, tf.convert_to_tensor(position, tf.int32)))
+    try:
+        yield
+    finally:
+        _position.reset(token)
+
+
+@contextmanager
+def draws_by(seed: int, values: tf.Tensor) -> Iterator[None]:
+    """Layers and models called within draw for samples by what these contain, such as in an evaluation.
+
+    Equal samples draw equal bits, in any batch, and in every model that has the same seed.
+
+    Args:
+        seed: of these draws.
+        values: of each sample, such as its ids, integers ``[B, length]``; without order, they are numbered.
+    """
+    length = values.shape[1]
+    places = tf.range(length) if length is not None else tf.range(tf.shape(values)[1])
+    keys = tf.reduce_sum(_mixed(tf.cast(values, tf.uint32) + _spread(places)), 1)
+    token = _position.set(_Samples(seed, keys))
     try:
         yield
     finally:
@@ -76,6 +103,8 @@ def bits(stream: str, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
     samples, *others = shape
     static = all(isinstance(each, int) for each in others)
     a_sample: Any = math.prod(others) if static else tf.reduce_prod(tf.stack([tf.cast(n, tf.int64) for n in others]))
+    if isinstance(here, _Samples):
+        return tf.reshape(_by_sample(here, stream, a_sample), shape)
     with tf.name_scope("draws"):
         with tf.device("CPU"):  # where the position is
             step, first = tf.unstack(tf.cast(here.position, tf.int64))
@@ -117,6 +146,29 @@ def uniform(stream: str, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
 @fused
 def _unit(drawn: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.bitwise.right_shift(drawn, tf.constant(8, tf.uint32)), tf.float32) * 2.0**-24
+
+
+def _by_sample(here: _Samples, stream: str, count: int | tf.Tensor) -> tf.Tensor:
+    """Bits of each sample, uint32 ``[B, count]``."""
+    (key,) = _key(here.seed, stream)
+    low, high = (tf.constant(word, tf.uint32) for word in (key & 0xFFFFFFFF, key >> 32))
+    with tf.name_scope("draws"):
+        begun = _mixed(tf.bitwise.bitwise_xor(here.keys, low))[:, tf.newaxis]
+        return _mixed(tf.bitwise.bitwise_xor(_mixed(begun + _spread(tf.range(count))), high))
+
+
+def _spread(numbers: tf.Tensor) -> tf.Tensor:
+    """Multiples of an odd constant, of which the first ones are far apart."""
+    return tf.cast(numbers, tf.uint32) * tf.constant(0x9E3779B9, tf.uint32)
+
+
+def _mixed(words: tf.Tensor) -> tf.Tensor:
+    """A bijection of 32-bit words in which each bit depends on all; "lowbias32" of the Hash Prospector, Wellons 2018,
+    https://nullprogram.com/blog/2018/07/31/"""
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        shifted = tf.bitwise.right_shift(words, tf.constant(shift, tf.uint32))
+        words = tf.bitwise.bitwise_xor(words, shifted) * tf.constant(factor, tf.uint32)
+    return tf.bitwise.bitwise_xor(words, tf.bitwise.right_shift(words, tf.constant(16, tf.uint32)))
 
 
 def _drawn(here: _Position, stream: str, shape: Sequence[int | tf.Tensor] | tf.Tensor, counter: tf.Tensor) -> tf.Tensor:

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from components.errors import KfrecError
-from components.models.draws import bits, draws_at, uniform
+from components.models.draws import bits, draws_at, draws_by, uniform
 
 # Draws of a sample: less and more than a counter's four, and multiples of it.
 SHAPES = [(), (1,), (2, 3), (8,), (5, 2)]
@@ -92,3 +92,51 @@ def test_drawing_outside_of_a_step_is_one_line() -> None:
     draw: Callable = lambda: bits("classifier/dropout", [3, 4])  # noqa: E731
     with pytest.raises(KfrecError, match=r"classifier/dropout: draws at random, .* within components.models.draws"):
         draw()
+
+
+def drawn_by(values: np.ndarray, shape: tuple[int, ...] = (3, 5), seed: int = 1, stream: str = "noise") -> np.ndarray:
+    with draws_by(seed, tf.constant(values)):
+        return bits(stream, [len(values), *shape]).numpy()
+
+
+VALUES = np.random.default_rng(0).integers(0, 30_000, (6, 20))
+
+
+def test_draws_by_content_are_the_same_in_any_batch_and_place() -> None:
+    whole = drawn_by(VALUES)
+    assert whole.shape == (6, 3, 5) and len(np.unique(whole)) == whole.size
+    np.testing.assert_array_equal(drawn_by(VALUES[[4, 1]]), whole[[4, 1]])
+    np.testing.assert_array_equal(drawn_by(VALUES.astype(np.int32)), whole)
+
+
+def test_xla_draws_the_same_by_content() -> None:
+    @tf.function(jit_compile=True)
+    def draw(values: tf.Tensor) -> tf.Tensor:
+        with draws_by(1, values):
+            return bits("noise", [6, 3, 5])
+
+    np.testing.assert_array_equal(draw(tf.constant(VALUES)), drawn_by(VALUES))
+
+
+def test_content_order_seed_and_stream_each_draw_anew() -> None:
+    changed = VALUES.copy()
+    changed[:, 7] += 1
+    found = [
+        drawn_by(VALUES),
+        drawn_by(changed),
+        drawn_by(VALUES[:, ::-1]),
+        drawn_by(VALUES, seed=2),
+        drawn_by(VALUES, stream="other"),
+    ]
+    assert len(np.unique(np.stack(found))) == 5 * VALUES.shape[0] * 15
+
+
+def test_draws_by_content_are_uniform_and_independent() -> None:
+    values = np.random.default_rng(1).integers(0, 30_000, (4000, 8))
+    drawn = drawn_by(values, (50,)) / 2.0**32
+    assert abs(drawn.mean() - 0.5) < 0.005 and abs(drawn.var() * 12 - 1) < 0.01
+    expected = drawn.size / 100
+    assert ((np.histogram(drawn, 100, (0, 1))[0] - expected) ** 2 / expected).sum() < 160  # chi-squared, 99 degrees
+    for other in (drawn[:, 1:], drawn[1:]):  # the next draw, and the next sample
+        pairs = np.corrcoef(drawn[: len(other), : other.shape[1]].ravel(), other.ravel())[0, 1]
+        assert abs(pairs) < 4 / np.sqrt(other.size)
