@@ -156,7 +156,7 @@ class TrainingData:
                 first = rows_before(self.train.rows, size, rank, ranks, lanes_of(size), number)
             yield np.array([finished_steps + step, first], np.int32)
 
-    def one_size(self, split_rows: int) -> int:
+    def one_size(self, split_rows: int, batch_size: int) -> int:
         """The size to which a rank pads its batches of a split; 0 for no padding.
 
         XLA recompiles for every batch size, and on a GPU it always compiles parts of a step. On a CPU without XLA a
@@ -164,10 +164,17 @@ class TrainingData:
 
         Args:
             split_rows: samples of the split.
+            batch_size: of all ranks.
         """
         if not (self.parameters.xla or has_gpu()):
             return 0
-        return -(-min(self.parameters.global_batch_size, split_rows) // self.ranks.size)
+        return -(-min(batch_size, split_rows) // self.ranks.size)
+
+    @property
+    def scored_batch_size(self) -> int:
+        """Samples that all ranks score at a time: no more of a rank than it differentiates at a time."""
+        micro, size = self.parameters.micro_batch_size, self.parameters.global_batch_size
+        return min(micro * self.ranks.size, size) if micro else size
 
     def micro_size(self, keeps_sparse: Sequence[bool]) -> int:
         """Samples of a rank that are differentiated at a time; 0 for all of a step.
@@ -208,7 +215,7 @@ class TrainingData:
         """This rank's share of each global batch of the samples to score, in file order; none without such samples."""
         if self.scored is None:
             return iter(())
-        return self.scored.batches(self.parameters.global_batch_size, rank=self.ranks.rank, size=self.ranks.size)
+        return self.scored.batches(self.scored_batch_size, rank=self.ranks.rank, size=self.ranks.size)
 
     def full_scored_batches(self) -> Iterator[dict[str, np.ndarray]]:
         """This rank's share of full global batches of the endlessly repeated samples to score.

@@ -125,7 +125,8 @@ def open_session(
     lacking = missing_column(spec, task.kept)
     if lacking and ranks.rank == 0:
         print(f"not measured: {lacking}", flush=True)
-    rows, handed = data.one_size(data.scored.rows) if data.scored is not None else 0, data.scored_transfer
+    handed = data.scored_transfer
+    rows = data.one_size(data.scored.rows, data.scored_batch_size) if data.scored is not None else 0
     scorer = Scorer(
         model, task, ranks, handed.signature, data.targets, kept, parameters, parameters.xla, rows, handed.features
     )

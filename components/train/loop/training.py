@@ -94,7 +94,7 @@ class Training:
             xla=parameters.xla,
             kept=session.kept,
             averages=self._averages,
-            rows=data.one_size(data.train.rows),
+            rows=data.one_size(data.train.rows, parameters.global_batch_size),
             fp16_allreduce=parameters.fp16_allreduce,
             unpack=data.train_transfer.features,
             seed=self.progress.seed,

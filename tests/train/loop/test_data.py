@@ -142,3 +142,19 @@ def test_a_share_that_holds_out_nothing_is_refused(tmp_path: Path) -> None:
     folder = write_dataset(tmp_path / "data", train=100)
     with pytest.raises(KfrecError, match=r"validation_share=0\.001: holds out none of 100 training samples"):
         opened(folder, validation_share=0.001)
+
+
+def test_no_more_samples_are_scored_at_a_time_than_differentiated(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "data", train=300)
+    given: dict[str, Any] = dict(global_batch_size=100, micro_batch_size=20, validation_share=0.5)
+    data = opened(folder, **given)
+    whole = [batch["uid"] for batch in data.scored_batches()]
+    assert [len(batch) for batch in whole] == [20] * 7 + [10]
+    assert data.scored_batch_size == 20
+    shared = [opened(folder, OneOfTwo(rank), **given) for rank in (0, 1)]
+    assert {len(batch["uid"]) for data in shared for batch in data.scored_batches()} == {15, 20}
+    np.testing.assert_array_equal(
+        sorted(np.concatenate([batch["uid"] for data in shared for batch in data.scored_batches()])),
+        sorted(np.concatenate(whole)),
+    )
+    assert opened(folder, global_batch_size=100, validation_share=0.5).scored_batch_size == 100
