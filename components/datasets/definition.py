@@ -127,6 +127,8 @@ class DatasetDefinition:
         raw_rows: takes a model's feature specification and the names of its input features, and returns its encoder of
             raw rows; None if models of the data set take encoded features only. Preprocessing records the data set's
             name as ``dataset`` in the metadata section ``encoding``.
+        first_schema: takes a raw file and the name of its label, which may be empty, and returns the first text of a
+            schema that preprocessing needs; None if it needs none.
         no_raw_rows: why there are no ``raw_rows``, in half a sentence.
         defaults: defaults of the steps' parameters, by pipeline name, that override those of the task and of the steps.
         local_defaults: the same for ``kfrec run``, from any source.
@@ -141,6 +143,7 @@ class DatasetDefinition:
     preprocess: Callable[[PreprocessJob], Mapping[str, int]]
     lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}
     raw_rows: Callable[[FeatureSpec, Collection[str]], RawRows] | None = None
+    first_schema: Callable[[Path, str], str] | None = None
     no_raw_rows: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)

@@ -22,6 +22,11 @@ class TimeUnits:
                 self._found.add(name)
 
     @property
+    def per_second(self) -> float:
+        """How many of the only unit a second has; 1 where none or several are known."""
+        return _UNITS[next(iter(self._found))] if len(self._found) == 1 else 1.0
+
+    @property
     def mixed(self) -> str:
         """The units, if there are several; else empty."""
         return " and in ".join(sorted(self._found)) if len(self._found) > 1 else ""

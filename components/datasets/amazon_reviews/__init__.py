@@ -11,7 +11,8 @@ from components.feature_spec import Channel, ListLength
 from components.lazy import Lazy
 
 
-def _lengths(parameters: Sampling) -> Mapping[str, ListLength]:
+def lengths_of(parameters: Sampling) -> Mapping[str, ListLength]:
+    """The lengths of the histories."""
     return {
         Channel.POSITIVE: ListLength(parameters.max_sequence_length, "max_sequence_length"),
         Channel.NEGATIVE: ListLength(parameters.negative_sequence_length, "negative_sequence_length"),
@@ -26,6 +27,6 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.amazon_reviews.synthetic:write_synthetic"),
     sampling=Sampling,
     preprocess=Lazy("components.datasets.amazon_reviews.preprocess:preprocess"),
-    lengths=_lengths,
+    lengths=lengths_of,
     raw_rows=Lazy("components.datasets.amazon_reviews.raw_rows:ReviewRows"),
 )

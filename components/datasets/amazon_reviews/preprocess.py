@@ -10,6 +10,7 @@ NVTabular takes two seconds to import, so modules that need it are imported in f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from components.workflows.time_units import TimeUnits
 
 if TYPE_CHECKING:
     from components.datasets.amazon_reviews.encoding import Encoder
+    from components.workflows.key_runs import KeyRuns
 
 _REVIEWS = (
     Profiled("reviewerID", CATEGORY, counted=True),
@@ -56,7 +58,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     reviews_files, metadata_files = REVIEWS.files(job.raw), META.files(job.raw)
     import_ahead("components.datasets.amazon_reviews.pipeline")
     with user_runs(scratch) as runs:
-        earlier = _earlier(parameters, scratch / "given")
+        earlier = earlier_vocabulary(parameters, scratch / "given")
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
         profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
         units = TimeUnits()
@@ -65,7 +67,6 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             units.add(reviews["unixReviewTime"].to_numpy())
             if runs.rows / reader.share > parameters.reviews_per_partition:
                 fork_server.start_early(parameters.workers, scheduler)
-        partitions = runs.partitions_of(parameters.reviews_per_partition)
         if not runs.rows:
             raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
         if units.mixed:
@@ -75,35 +76,67 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         profiler = job.profiler.table("items", _ITEMS, ["asin"])
         write_items(reader.tables(metadata_files, parse_items, "item metadata", "reading metadata", profiler), items)
         job.profiler.judge()
+        read = Read(
+            "amazon_reviews", "reviews", runs, items, reviews_files[0], metadata_files[0], reader.malformed_lines
+        )
+        return write_data(job, read, earlier)
 
-        from components.datasets.amazon_reviews.pipeline import encode_histories, select_histories, write_splits
-        from components.datasets.amazon_reviews.synthetic.best import best_auc
-        from components.workflows.workers import dask_workers
 
-        with dask_workers(parameters.workers, scheduler, len(partitions)) as workers:
-            histories = select_histories(workers, partitions, items, metadata_files[0], parameters, scratch)
-            _tell_lacking(sum(part.reviews for part in histories), sum(part.with_category for part in histories))
-            encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, reviews_files[0])
-            samples = write_splits(workers, encoded, parameters, job.output, reviews_files[0])
+@dataclass(frozen=True)
+class Read:
+    """What was read from the raw files.
 
-        noted: dict[str, Any] = {
-            "dataset": "amazon_reviews",
-            "vocabulary": encoded.vocabulary,
-            "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
-            "raw_rows": job.raw.rows.get("reviews", runs.rows),
-            "sampling": encoded.sampling,
-        }
-        best = None if job.generation is None or not parameters.has_negatives else best_auc(job.generation, parameters)
-        if best is not None:
-            noted["best"] = {"auc": best}
-        spec = positional_spec(list(encoded.cardinalities.items()), 1, SAMPLE.names, job.folder, {"encoding": noted})
-        (job.folder / FILENAME).write_text(spec.to_yaml())
-        return {
-            **samples,
-            "users": sum(part.users for part in histories),
-            "reviews": sum(part.reviews for part in histories),
-            "malformed_lines": reader.malformed_lines,
-        }
+    Attributes:
+        dataset: name of the data set.
+        table: kind of raw files that holds the reviews.
+        runs: the reviews, by user.
+        items: Arrow file of the schema ``items.ITEM``.
+        reviews: a file of reviews, for messages.
+        metadata: a file of categories, for messages.
+        malformed: lines that were dropped.
+    """
+
+    dataset: str
+    table: str
+    runs: KeyRuns
+    items: Path
+    reviews: Path
+    metadata: Path
+    malformed: int
+
+
+def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mapping[str, int]:
+    """Writes the samples of all splits, their specification and the vocabulary; see ``preprocess``."""
+    from components.datasets.amazon_reviews.pipeline import encode_histories, select_histories, write_splits
+    from components.datasets.amazon_reviews.synthetic.best import best_auc
+    from components.workflows.workers import dask_workers
+
+    parameters, scratch = job.parameters, job.scratch
+    partitions = read.runs.partitions_of(parameters.reviews_per_partition)
+    with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
+        histories = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
+        _tell_lacking(sum(part.reviews for part in histories), sum(part.with_category for part in histories))
+        encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, read.reviews)
+        samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
+
+    noted: dict[str, Any] = {
+        "dataset": read.dataset,
+        "vocabulary": encoded.vocabulary,
+        "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
+        "raw_rows": job.raw.rows.get(read.table, read.runs.rows),
+        "sampling": encoded.sampling,
+    }
+    best = None if job.generation is None or not parameters.has_negatives else best_auc(job.generation, parameters)
+    if best is not None:
+        noted["best"] = {"auc": best}
+    spec = positional_spec(list(encoded.cardinalities.items()), 1, SAMPLE.names, job.folder, {"encoding": noted})
+    (job.folder / FILENAME).write_text(spec.to_yaml())
+    return {
+        **samples,
+        "users": sum(part.users for part in histories),
+        "reviews": sum(part.reviews for part in histories),
+        "malformed_lines": read.malformed,
+    }
 
 
 def _tell_lacking(reviews: int, with_category: int) -> None:
@@ -116,7 +149,7 @@ def _tell_lacking(reviews: int, with_category: int) -> None:
         )
 
 
-def _earlier(parameters: Any, scratch: Path) -> Encoder | None:
+def earlier_vocabulary(parameters: Any, scratch: Path) -> Encoder | None:
     """The workflow to reuse, if any; opened before the long work, so that errors show early."""
     if not parameters.workflow:
         return None

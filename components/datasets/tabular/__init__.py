@@ -15,5 +15,6 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.tabular.synthetic:write_synthetic"),
     sampling=Sampling,
     preprocess=Lazy("components.datasets.tabular.preprocess:preprocess"),
+    first_schema=Lazy("components.datasets.tabular.first_schema:first_schema"),
     raw_rows=Lazy("components.datasets.tabular.raw_rows:TableRows"),
 )

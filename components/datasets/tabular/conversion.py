@@ -10,32 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.datasets.tabular.entries import Categorical, Label, Multihot
-from components.datasets.tabular.values import inexact, is_among, numbers, texts
-from components.workflows.quarantine import BadLine
+from components.workflows.refusals import Refusals
+from components.workflows.values import is_among, numbers, texts
 
 _DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
-
-
-class Refusals:
-    """The rows of a batch that do not fit the schema; the first reason counts.
-
-    Args:
-        rows: the batch.
-        lines: int64, row numbers in the file.
-    """
-
-    def __init__(self, rows: pa.RecordBatch, lines: np.ndarray) -> None:
-        self._rows, self._lines = rows, lines
-        self.refused = np.zeros(len(rows), bool)
-        self.lines: list[BadLine] = []
-
-    def add(self, where: np.ndarray, column: str, what: str) -> None:
-        """Refuses the rows ``where``, because ``column`` is ``what``."""
-        for row in np.flatnonzero(where & ~self.refused).tolist():
-            values = [str(value) for value in self._rows.slice(row, 1).to_pylist()[0].values()]
-            reason = f"column {column} is {self._rows.column(column)[row].as_py()!r}: {what}"
-            self.lines.append(BadLine(int(self._lines[row]), reason, "\t".join(values).encode()))
-        self.refused |= where
 
 
 def labels(column: pa.Array, label: Label, missing: Sequence[str], refusals: Refusals) -> tuple[pa.Array, np.ndarray]:
@@ -80,7 +58,7 @@ def number(column: pa.Array, name: str, missing: Sequence[str], refusals: Refusa
     if wrong.any():
         with_comma = pc.fill_null(pc.match_substring_regex(texts(column, missing), _DECIMAL_COMMA), False)
         commas = wrong & with_comma.to_numpy(zero_copy_only=False)
-        refusals.add(commas, name, "a number with a decimal comma; write it with a point")
+        refusals.add(commas, name, "a number with a decimal comma; state decimal: ',' in the schema")
     refusals.add(wrong, name, "not a finite number (list it under missing, or make the column categorical)")
     beyond = np.abs(np.nan_to_num(found)) > np.finfo(np.float32).max
     refusals.add(beyond, name, "a number that float32 does not hold")
@@ -92,20 +70,6 @@ def refuse_written_lists(text: pa.Array, name: str, separator: str, refusals: Re
     written = pc.fill_null(pc.match_substring_regex(text, r"^\[.*\]$"), False)
     what = f"a list as Python writes it; write the values with {separator} between them, or a list in parquet"
     refusals.add(written.to_numpy(zero_copy_only=False), name, what)
-
-
-def refuse_ids(column: pa.Array, text: pa.Array, name: str, refusals: Refusals) -> None:
-    """Refuses values that cannot be told apart: floats beyond 2**53, and text with a NUL character.
-
-    Args:
-        column: of one value a row.
-        text: its text.
-        name: of the column.
-        refusals: collect the rows.
-    """
-    refusals.add(inexact(column), name, "a float, beyond 2**53; store such ids as integers or as text")
-    with_nul = pc.fill_null(pc.match_substring(text, "\0"), False)
-    refusals.add(with_nul.to_numpy(zero_copy_only=False), name, "text with a NUL character")
 
 
 def ids(column: pa.Array, treatment: Categorical, missing: Sequence[str]) -> tuple[pa.Array, pa.Array]:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from components.workflows.values import Scalar
 
 # A nested mapping; the types of its fields are strict themselves.
 _PART = ConfigDict(extra="forbid")
-EVERY_OTHER = "*"
 LONGEST = 10_000
+# Of the values of a multi-hot column that is text.
+SEPARATOR = "|"
 # A table has a row for each id and one for 0, and ids are int32.
 MOST_BUCKETS = 2**31 - 2
-DEFAULT_MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "\\N")
-
-# YAML reads 2013-11-01 as a date; tables hold it as text.
-Scalar = Annotated[
-    StrictStr | StrictBool | StrictInt | StrictFloat,
-    BeforeValidator(lambda value: value.isoformat() if isinstance(value, date) else value),
-]
 Share = Annotated[StrictFloat, Field(gt=0, lt=1)]
 AtLeast = Annotated[StrictInt, Field(ge=1)]
 Buckets = Annotated[StrictInt, Field(ge=0, le=MOST_BUCKETS)]
@@ -175,7 +170,7 @@ class Multihot:
     __pydantic_config__ = _PART
     role: Literal["multihot"]
     longest: Annotated[StrictInt, Field(ge=1, le=LONGEST)]
-    separator: Annotated[StrictStr, Field(min_length=1)] = "|"
+    separator: Annotated[StrictStr, Field(min_length=1)] = SEPARATOR
     at_least: AtLeast = 1
     buckets: Buckets = 0
 

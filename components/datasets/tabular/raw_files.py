@@ -8,6 +8,7 @@ from pathlib import Path
 
 from components.artifacts import Artifact
 from components.datasets.definition import RawContract, RawKind
+from components.datasets.raw_tables import TABLES
 from components.datasets.tabular.entries import ByFiles
 from components.datasets.tabular.schema import SPLITS, TableSchema, parse_schema
 from components.errors import KfrecError
@@ -16,15 +17,8 @@ from components.settings_file import parse_yaml
 from components.storage import Retry, is_uri, open_store
 
 FILENAME = "schema.yaml"
-TABLES = RawKind(
-    "tables",
-    r"(?i)(?!(readme|license))[^._].*\.(csv|tsv|tab|txt|dat|data|test|parquet)(\.gz|\.zip)?",
-    "*.csv, *.tsv, *.tab, *.txt, *.dat, *.data, *.test (plain, .gz or .zip) or *.parquet",
-    "rows",
-)
 SCHEMA = RawKind("schema", r"schema\.yaml", FILENAME, "lines of schema", required=False)
 CONTRACT = RawContract((TABLES, SCHEMA))
-PARQUET, CSV = "parquet", "csv"
 
 
 @dataclass(frozen=True)
@@ -123,8 +117,3 @@ def _split_of(path: Path, split: ByFiles, place: str) -> str:
     if len(found) > 1:
         raise KfrecError(f"{place}: split: {path.name} matches both {found[0]} and {found[1]}; correct the patterns")
     return found[0] if found else "" if split.train else TRAIN
-
-
-def is_parquet(path: Path, schema: TableSchema) -> bool:
-    """Whether a table is parquet rather than CSV."""
-    return schema.format == PARQUET or (schema.format == "auto" and path.suffix.lower() == ".parquet")

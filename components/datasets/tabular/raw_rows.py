@@ -32,10 +32,10 @@ from components.datasets.tabular.schema import (
     quantile_name,
 )
 from components.datasets.tabular.statistics import logarithm
-from components.datasets.tabular.values import numbers
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.lookup import IdLookup, left_padded
+from components.workflows.values import numbers, with_point
 
 
 class TableRows:
@@ -92,7 +92,7 @@ class TableRows:
         )
 
     def _numeric(self, source: Source, column: pa.Array) -> dict[str, np.ndarray]:
-        found, wrong = numbers(column, self._schema.missing)
+        found, wrong = numbers(with_point(column, self._schema.decimal), self._schema.missing)
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise KfrecError(

@@ -17,26 +17,25 @@ from components.checks.profile import TIME as TIMES
 from components.checks.profiler import Profiler
 from components.checks.tables import Profiled, TableProfiler
 from components.datasets.tabular.conversion import (
-    Refusals,
     hashes,
     ids,
     labels,
     lists,
     number,
-    refuse_ids,
     refuse_written_lists,
 )
 from components.datasets.tabular.entries import ByTime, Categorical, Group, Multihot, Numeric
 from components.datasets.tabular.raw_files import TableFile
 from components.datasets.tabular.schema import TableSchema, feature_name
 from components.datasets.tabular.splits import TIME, Splitter
-from components.datasets.tabular.tables import Batch, batches
-from components.datasets.tabular.times import Times
-from components.datasets.tabular.values import IdCheck, texts
 from components.errors import KfrecError
 from components.progress import progress
 from components.workflows import fork_server
 from components.workflows.quarantine import Quarantine
+from components.workflows.refusals import Refusals, refuse_ids
+from components.workflows.tables import Batch, Stated, batches
+from components.workflows.times import Times
+from components.workflows.values import IdCheck, texts, with_point
 
 # Columns of a partition beside the features and those of splits.
 LABEL, GROUP = ".label", ".group"
@@ -96,6 +95,11 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
         KfrecError: a table is damaged or does not fit the schema, or a group lies in two files.
     """
     reader = _Reader(reading)
+    stated = Stated(
+        reading.place,
+        f"or state quoting: none or longest_record ({reading.schema.longest_record}) in {reading.place}",
+        f"list the columns under names in {reading.place}",
+    )
     result, shown = Rows(), _shown(reading.schema)
     profiler = _profiler(reading, shown)
     size = sum(table.path.stat().st_size for table in tables)
@@ -104,7 +108,7 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
             refused = Quarantine(table.path, reading.quarantine, reading.malformed_limit, "rows of the schema")
             first = result.read
             with closing(refused):
-                for batch in batches(table.path, reading.schema, reading.place):
+                for batch in batches(table.path, reading.schema, stated):
                     rows, refusals, dropped = reader.convert(batch, table, result.read)
                     refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
                     result.read += len(batch.rows) + len(batch.bad)
@@ -167,7 +171,9 @@ class _Reader:
         """The partition columns, the refusals, and the mask of dropped unlabelled rows."""
         schema, rows = self._schema, batch.rows
         refusals = Refusals(rows, batch.lines)
-        label, dropped = labels(rows.column(schema.label.column), schema.label, schema.missing, refusals)
+        label, dropped = labels(
+            with_point(rows.column(schema.label.column), schema.decimal), schema.label, schema.missing, refusals
+        )
         columns = {LABEL: label}
         keys = np.arange(first_row, first_row + len(rows))
         if schema.group:
@@ -190,7 +196,9 @@ class _Reader:
                     f"the role {source.treatment.role}; give a list the role multihot"
                 )
             if isinstance(source.treatment, Numeric):
-                columns[source.name] = number(column, source.column, schema.missing, refusals)
+                columns[source.name] = number(
+                    with_point(column, schema.decimal), source.column, schema.missing, refusals
+                )
             elif isinstance(source.treatment, Categorical | Multihot):
                 convert = ids if isinstance(source.treatment, Categorical) else lists
                 text, columns[source.name] = convert(column, source.treatment, schema.missing)  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictStr
 
 from components.datasets.tabular.entries import (
-    DEFAULT_MISSING,
     AtRandom,
     ByColumn,
     ByFiles,
@@ -29,6 +28,7 @@ from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.parameters import unknown_parameter
 from components.settings_file import Several, merge
 from components.workflows.csv_records import LONGEST_RECORD
+from components.workflows.values import DEFAULT_MISSING
 
 # A row's split is stored as its place in this list.
 SPLITS = (TRAIN, TEST, VALIDATION)
@@ -72,6 +72,7 @@ class TableSchema:
         longest_record: lines that a record of a CSV file may span, in quotes.
         names: column names of CSV files without a header.
         missing: texts that stand for a missing value.
+        decimal: what stands before the fraction of numbers that are text.
     """
 
     label: Label
@@ -85,6 +86,7 @@ class TableSchema:
     longest_record: Annotated[int, Field(ge=1)] = LONGEST_RECORD
     names: Several[str] = ()
     missing: Several[str] = DEFAULT_MISSING
+    decimal: Literal[".", ","] = "."
 
     def __post_init__(self) -> None:
         """Checks the entries against each other.

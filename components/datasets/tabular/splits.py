@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from components.datasets.tabular.conversion import Refusals
 from components.datasets.tabular.entries import AtRandom, ByColumn, ByTime
 from components.datasets.tabular.schema import SPLITS, TableSchema
-from components.datasets.tabular.times import Times
-from components.datasets.tabular.values import is_among, texts
 from components.errors import KfrecError
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.random_draws import draws
+from components.workflows.refusals import Refusals
+from components.workflows.times import Times
+from components.workflows.values import is_among, texts
 
 # Columns of a partition beside the features; no feature's name has a dot. A split is its place in SPLITS, int8.
 SPLIT, TIME = ".split", ".time"
@@ -40,7 +40,11 @@ class Splitter:
 
     def __init__(self, schema: TableSchema, place: str, seed: int) -> None:
         self._schema, self._split, self._place, self._seed = schema, schema.split, place, seed
-        self.times = Times(self._split.column, self._split.format, place) if isinstance(self._split, ByTime) else None
+        self.times = (
+            Times(self._split.column, self._split.format, f"{place}: split")
+            if isinstance(self._split, ByTime)
+            else None
+        )
         listed = (
             {TEST: self._split.test, VALIDATION: self._split.validation} if isinstance(self._split, ByColumn) else {}
         )

@@ -247,9 +247,11 @@ def test_a_missing_schema_is_named(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", {"table.csv": CSV}, SCHEMA)
     (raw / "schema.yaml").unlink()
     adopt(raw)
-    with pytest.raises(KfrecError, match=r"raw/schema.yaml: missing beside the tables; write one as docs/"):
+    with pytest.raises(
+        KfrecError, match=r"raw/schema.yaml: missing beside the tables; kfrec init-schema writes a first one"
+    ):
         preprocess(raw, tmp_path / "parquet")
-    with pytest.raises(KfrecError, match=r"elsewhere.yaml: parameter schema: no such file"):
+    with pytest.raises(KfrecError, match=r"elsewhere.yaml: parameter table_schema: no such file"):
         preprocess(raw, tmp_path / "parquet", schema=str(tmp_path / "elsewhere.yaml"))
 
 
@@ -451,7 +453,7 @@ OTHER_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     "gzip": ({"t.csv": gzip.compress(CSV.encode())}, "t.csv: is gzip, whatever its name says"),
     "bytes that are no text": ({"t.parquet": _part(city=pa.array([b"\xff"] * 6))}, "column 'city' of the type binary"),
     "no header": ({"t.csv": "1,1.0,5,6,1\n0,2.0,7,8,2\n"}, "its first line has numbers in place of names"),
-    "a decimal comma": ({"t.csv": CSV.replace("3.0", '"3,5"')}, "'3,5': a number with a decimal comma; write it"),
+    "a decimal comma": ({"t.csv": CSV.replace("3.0", '"3,5"')}, "'3,5': a number with a decimal comma; state decimal"),
     "lists as Python writes them": (
         {"t.csv": CSV.replace("a|b,1", "\"['a', 'b']\",1")},
         "a list as Python writes it; write the values with | between them",

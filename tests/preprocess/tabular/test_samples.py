@@ -400,3 +400,11 @@ def test_statistics_have_a_digest_that_a_kept_workflow_keeps(tmp_path: Path) -> 
         for output in (old, made(tmp_path / "kept", NEW, workflow=str(old)), made(tmp_path / "fitted", NEW))
     ]
     assert digests[0] == digests[1] != digests[2]
+
+
+def test_numbers_with_a_decimal_comma_are_read_where_the_schema_says_so(tmp_path: Path) -> None:
+    with_commas = CSV.replace(",", ";").replace(".0", ",0")
+    schema = {**SCHEMA, "delimiter": ";", "decimal": ","}
+    found, expected = made(tmp_path / "commas", with_commas, schema), made(tmp_path / "points")
+    for split in ("train", "test"):
+        assert samples(found, split) == samples(expected, split)

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.datasets.tabular.times import Times
 from components.errors import KfrecError
+from components.workflows.times import Times
 
 
 def read(*values: Any, format: str = "", kind: pa.DataType | None = None) -> list[float]:
-    found, wrong = Times("day", format, "schema.yaml").read(pa.array(list(values), kind), ("", "NA"))
+    found, wrong = Times("day", format, "schema.yaml: split").read(pa.array(list(values), kind), ("", "NA"))
     assert not wrong.any()
     return list(found)
 
@@ -84,7 +84,7 @@ def test_a_date_whose_format_is_not_stated_is_refused(text: str) -> None:
     ids=["in two batches", "in one", "seconds and milliseconds"],
 )
 def test_two_kinds_in_a_column_are_refused(batches: list[list[Any]], message: str) -> None:
-    times = Times("day", "", "schema.yaml")
+    times = Times("day", "", "schema.yaml: split")
     with pytest.raises(KfrecError, match=f"column day {message}"):
         for batch in batches:
             times.read(pa.array(batch), ())
@@ -100,7 +100,7 @@ def test_two_kinds_in_a_column_are_refused(batches: list[list[Any]], message: st
     ],
 )
 def test_a_time_of_the_schema_is_of_the_columns_kind(column: list[Any], value: Any, message: str) -> None:
-    times = Times("day", "", "schema.yaml")
+    times = Times("day", "", "schema.yaml: split")
     times.read(pa.array(column), ())
     with pytest.raises(KfrecError, match=f"schema.yaml: split: since: .*{message}"):
         times.require_kind(value, "since")

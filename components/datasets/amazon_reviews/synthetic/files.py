@@ -16,7 +16,7 @@ from components.progress import progress
 
 REVIEWS = "reviews_Synthetic.json.gz"
 META = "meta_Synthetic.json.gz"
-_USERS_AT_A_TIME = 4096
+USERS_AT_A_TIME = 4096
 _LEVEL = 4
 
 
@@ -30,8 +30,8 @@ def write_synthetic(parameters: Any, folder: Path) -> None:
     _write_meta(catalogue, folder / META)
     names = np.array([f"B{number:09d}" for number in catalogue.number], dtype=object)
     with _gzip(folder / REVIEWS) as file, progress("generating reviews", users, "users") as bar:
-        for first in range(0, users, _USERS_AT_A_TIME):
-            count = min(_USERS_AT_A_TIME, users - first)
+        for first in range(0, users, USERS_AT_A_TIME):
+            count = min(USERS_AT_A_TIME, users - first)
             reviews, _ = reviews_of(parameters, catalogue, first, count)
             file.write(_lines(reviews, names))
             bar.advance(count)

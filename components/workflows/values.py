@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import BeforeValidator, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from components.datasets.tabular.entries import Scalar
-
+DEFAULT_MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "\\N")
+# YAML reads 2013-11-01 as a date; tables hold it as text.
+Scalar = Annotated[
+    StrictStr | StrictBool | StrictInt | StrictFloat,
+    BeforeValidator(lambda value: value.isoformat() if isinstance(value, date) else value),
+]
 # Numbers that Arrow and Python both parse.
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _WHOLE = r"^([+-]?\d+)\.0+$"
@@ -80,6 +87,15 @@ def _floats(column: pa.Array) -> np.ndarray:
         return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
         return np.full(len(column), np.nan)
+
+
+def with_point(column: pa.Array, decimal: str) -> pa.Array:
+    """A column of numbers whose text has ``decimal`` before the fraction, with a point in its place."""
+    if decimal == "." or not is_text(column.type):
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return pc.replace_substring_regex(column, rf"^(\s*[+-]?\d*){decimal}(\d+([eE][+-]?\d+)?\s*)$", r"\1.\2")
 
 
 def is_text(kind: pa.DataType) -> bool:

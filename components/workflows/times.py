@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.datasets.tabular.entries import Scalar
-from components.datasets.tabular.values import is_text, numbers, texts
 from components.errors import KfrecError
 from components.workflows.time_units import TimeUnits
+from components.workflows.values import Scalar, is_text, numbers, texts
 
 # A year first, then month and day, and a time with fractions and a zone, each if wanted.
 _ISO = (
@@ -32,14 +31,17 @@ class Times:
     Args:
         column: its name, for messages.
         format: of the dates, as of strptime; empty is ISO 8601.
-        place: location of the schema, for messages.
+        place: where column and format are stated, for messages.
+        remedy: how a format is stated, for messages.
 
     Attributes:
         kind: NUMBERS or DATES, empty until a value was read.
     """
 
-    def __init__(self, column: str, format: str, place: str) -> None:
-        self._column, self._format, self._place = column, format, place
+    def __init__(
+        self, column: str, format: str, place: str, remedy: str = "such as format: '%d/%m/%Y', under split"
+    ) -> None:
+        self._column, self._format, self._place, self._remedy = column, format, place, remedy
         self._units = TimeUnits()
         self.kind = ""
 
@@ -70,6 +72,11 @@ class Times:
         values[dated.to_numpy(zero_copy_only=False)] = _iso(text.filter(dated))
         return self._dates(pa.array(values), text)
 
+    @property
+    def per_second(self) -> float:
+        """How many of the numbers' units a second has; 1 for dates, and where the unit is not known."""
+        return self._units.per_second if self.kind == NUMBERS else 1.0
+
     def require_kind(self, value: Scalar | None, name: str) -> float:
         """A time of the schema, of the column's kind.
 
@@ -83,10 +90,10 @@ class Times:
             wrong = np.array([True])
         if wrong[0]:
             example = f"in the format {self._format}" if self._format else "as 2013-11-01 12:00:00"
-            raise KfrecError(f"{self._place}: split: {name}: {value!r} is not a time; write it {example}")
+            raise KfrecError(f"{self._place}: {name}: {value!r} is not a time; write it {example}")
         if self.kind and own.kind != self.kind:
             raise KfrecError(
-                f"{self._place}: split: {name}: {value!r} is of the kind {own.kind}, and column {self._column} holds "
+                f"{self._place}: {name}: {value!r} is of the kind {own.kind}, and column {self._column} holds "
                 f"{self.kind}; write it as the column does"
             )
         return float(values[0])
@@ -97,9 +104,7 @@ class Times:
             self._note(NUMBERS)
             self._units.add(known)
         if units := self._units.mixed:
-            raise KfrecError(
-                f"{self._place}: split: column {self._column} holds times in {units} since 1970; give one unit"
-            )
+            raise KfrecError(f"{self._place}: column {self._column} holds times in {units} since 1970; give one unit")
         return values, wrong
 
     def _dates(self, seconds: pa.Array, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -113,7 +118,7 @@ class Times:
     def _note(self, kind: str) -> None:
         if self.kind not in ("", kind):
             raise KfrecError(
-                f"{self._place}: split: column {self._column} holds numbers and dates; give all rows one kind of time"
+                f"{self._place}: column {self._column} holds numbers and dates; give all rows one kind of time"
             )
         self.kind = kind
 
@@ -123,9 +128,9 @@ class Times:
         dated = looks.to_numpy(zero_copy_only=False) & other
         if dated.any():
             raise KfrecError(
-                f"{self._place}: split: column {self._column} is {text[int(np.argmax(dated))].as_py()!r}, a date "
-                "that is not written with the year first (2013-11-01 12:00:00); state how it is written, such as "
-                "format: '%d/%m/%Y', under split"
+                f"{self._place}: column {self._column} is {text[int(np.argmax(dated))].as_py()!r}, a date "
+                "that is not written with the year first (2013-11-01 12:00:00); state how it is written, "
+                f"{self._remedy}"
             )
 
 

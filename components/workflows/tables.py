@@ -10,20 +10,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from components.datasets.tabular.entries import EVERY_OTHER
-from components.datasets.tabular.raw_files import is_parquet
-from components.datasets.tabular.schema import TableSchema
 from components.errors import KfrecError
-from components.workflows.csv_records import LineCounter, require_closed_quotes
+from components.workflows.csv_records import LONGEST_RECORD, LineCounter, require_closed_quotes
 from components.workflows.quarantine import BadLine
 
+PARQUET, CSV = "parquet", "csv"
+# In place of a column's name: every other one.
+EVERY_OTHER = "*"
 _BLOCK = 8 << 20
 _BATCH = 65_536
 _START = 1 << 16
@@ -36,12 +36,69 @@ _OTHERS = {
 }
 
 
+class Layout(Protocol):
+    """How tables are written, and which of their columns are read.
+
+    Attributes:
+        format: "auto" goes by the name of a file.
+        delimiter: of the values of CSV.
+        quoting: "double" or "none", of CSV.
+        longest_record: lines that a record of CSV may span.
+        names: of the columns of CSV without a header; else empty.
+        read: columns that are read, each once.
+        drop: columns that are not; EVERY_OTHER stands for all but those that are read.
+    """
+
+    @property
+    def format(self) -> str: ...
+    @property
+    def delimiter(self) -> str: ...
+    @property
+    def quoting(self) -> str: ...
+    @property
+    def longest_record(self) -> int: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def read(self) -> tuple[str, ...]: ...
+    @property
+    def drop(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class PlainLayout:
+    """A ``Layout`` of values that may be in quotes, of which some columns are read."""
+
+    delimiter: str
+    names: tuple[str, ...]
+    read: tuple[str, ...]
+    format: str = "auto"
+    quoting: str = "double"
+    longest_record: int = LONGEST_RECORD
+    drop: tuple[str, ...] = (EVERY_OTHER,)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """Where a layout is stated, for messages.
+
+    Attributes:
+        place: the file, or the parameters.
+        quotes: how quotes that are characters, or longer records, are stated.
+        header: how the columns of files without a header are named.
+    """
+
+    place: str
+    quotes: str
+    header: str
+
+
 @dataclass
 class Batch:
     """Rows of a table.
 
     Attributes:
-        rows: the columns that the schema reads.
+        rows: the columns that are read.
         lines: int64, the number of each row from 1, counting the header and rows in quotes as one each.
         bad: rows before the last one with too many or too few values.
         consumed: bytes of the file read since the last batch.
@@ -53,44 +110,67 @@ class Batch:
     consumed: int = 0
 
 
-def batches(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
+def batches(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
     """Streams a table.
 
     Args:
         path: of the table.
-        schema: how to read it.
-        place: location of the schema, for messages.
+        layout: how to read it.
+        stated: where that is stated.
 
     Raises:
-        KfrecError: it is damaged, not UTF-8, or its columns are not those of the schema.
+        KfrecError: it is damaged, not UTF-8, or its columns are not those of the layout.
     """
-    read = _parquet if is_parquet(path, schema) else _csv
+    read = _parquet if is_parquet(path, layout) else _csv
+    with _explained(path, layout):
+        yield from read(path, layout, stated)
+
+
+@contextmanager
+def _explained(path: Path, layout: Layout) -> Iterator[None]:
     try:
-        yield from read(path, schema, place)
+        yield
     except (pa.ArrowException, OSError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise KfrecError(f"{path}: {_reason(path, schema, error)}") from None
+        raise KfrecError(f"{path}: {_reason(path, layout, error)}") from None
 
 
-def _reason(path: Path, schema: TableSchema, error: Exception) -> str:
+def columns_of(path: Path, layout: Layout, stated: Stated) -> list[str]:
+    """The names of a table's columns.
+
+    Raises:
+        KfrecError: it is damaged, or not UTF-8.
+    """
+    with _explained(path, layout):
+        if is_parquet(path, layout):
+            with pq.ParquetFile(path) as file:
+                return list(file.schema_arrow.names)
+        for _, open_text in _texts(path):
+            _require_text(path, open_text)
+            with open_text() as (stream, _):
+                return [name.strip() for name in layout.names or _header(stream, layout)]
+    return []
+
+
+def _reason(path: Path, layout: Layout, error: Exception) -> str:
     said = " ".join(str(error).split())
     if "utf8" in said.lower() or "utf-8" in said.lower():
         return "not UTF-8; convert it (iconv -f ENCODING -t UTF-8) and run download again"
     if "Empty CSV" in said:
         return "empty; give a table with a row for each sample"
-    kind = "parquet" if is_parquet(path, schema) else {".gz": "gzip", ".zip": "zip"}.get(path.suffix.lower(), "CSV")
+    kind = "parquet" if is_parquet(path, layout) else {".gz": "gzip", ".zip": "zip"}.get(path.suffix.lower(), "CSV")
     return f"damaged, truncated or not a {kind} file ({said}); get a good copy of it"
 
 
-def _parquet(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
+def _parquet(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
     with pq.ParquetFile(path) as file:
-        _check_names(path, file.schema_arrow.names, schema, place)
+        _check_names(path, file.schema_arrow.names, layout, stated)
         size, first = path.stat().st_size, 1
-        for rows in file.iter_batches(_BATCH, columns=list(schema.read)):
+        for rows in file.iter_batches(_BATCH, columns=list(layout.read)):
             share = size * len(rows) // max(file.metadata.num_rows, 1)
             yield Batch(
-                _plain_types(path, rows.select(list(schema.read))), np.arange(first, first + len(rows)), [], share
+                _plain_types(path, rows.select(list(layout.read))), np.arange(first, first + len(rows)), [], share
             )
             first += len(rows)
 
@@ -129,20 +209,14 @@ def _plain_type(column: pa.Array) -> pa.Array:
     return column
 
 
-def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
+def _csv(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
     for _, open_text in _texts(path):
+        _require_text(path, open_text)
         with open_text() as (stream, _):
-            start = stream.read(_START)
-            for magic, what in _OTHERS.items():
-                if start.startswith(magic):
-                    raise KfrecError(f"{path}: is {what}, whatever its name says; convert it to CSV or parquet")
-            # Arrow reports invalid UTF-8 only after parsing a block.
-            codecs.getincrementaldecoder("utf-8")().decode(start)
-        with open_text() as (stream, _):
-            header = list(schema.names) or _header(stream, schema)
+            header = list(layout.names) or _header(stream, layout)
         names = [name.strip() for name in header]
-        _check_names(path, names, schema, place)
-        wanted = {header[names.index(name)]: name for name in schema.read}
+        _check_names(path, names, layout, stated)
+        wanted = {header[names.index(name)]: name for name in layout.read}
         invalid: list[Any] = []
 
         def refuse(row: Any, invalid: list[Any] = invalid) -> str:
@@ -154,15 +228,15 @@ def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
             reader = pa.csv.open_csv(
                 pa.PythonFile(counter, mode="r"),
                 # Arrow numbers lines in order on a single thread only.
-                pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=list(schema.names) or None),
-                _parse_options(schema, refuse),
+                pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=list(layout.names) or None),
+                _parse_options(layout, refuse),
                 pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pa.string()),
                     include_columns=list(wanted),
                     strings_can_be_null=False,
                 ),
             )
-            line, done = 1 if schema.names else 2, 0
+            line, done = 1 if layout.names else 2, 0
             for rows in reader:
                 bad = _up_to(line + len(rows), invalid)
                 numbers = np.arange(line, line + len(rows) + len(bad))
@@ -173,14 +247,24 @@ def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
                 done = tell()
             if invalid:
                 yield Batch(_nothing(wanted.values()), np.zeros(0, np.int64), _bad_lines(invalid, len(header)))
-        if schema.quoting != "none" and counter.lines > line - 1 + len(invalid):
+        if layout.quoting != "none" and counter.lines > line - 1 + len(invalid):
             require_closed_quotes(
                 str(path),
                 partial(_stream_of, open_text),
-                schema.delimiter,
-                schema.longest_record,
-                f"or state quoting: none or longest_record ({schema.longest_record}) in {place}",
+                layout.delimiter,
+                layout.longest_record,
+                stated.quotes,
             )
+
+
+def _require_text(path: Path, open_text: Callable[[], Any]) -> None:
+    with open_text() as (stream, _):
+        start = stream.read(_START)
+    for magic, what in _OTHERS.items():
+        if start.startswith(magic):
+            raise KfrecError(f"{path}: is {what}, whatever its name says; convert it to CSV or parquet")
+    # Arrow reports invalid UTF-8 only after parsing a block.
+    codecs.getincrementaldecoder("utf-8")().decode(start)
 
 
 def _nothing(names: Iterable[str]) -> pa.RecordBatch:
@@ -212,19 +296,19 @@ def _stream_of(open_text: Callable[[], Any]) -> Iterator[Any]:
         yield stream
 
 
-def _parse_options(schema: TableSchema, refuse: Callable[[Any], str]) -> pa.csv.ParseOptions:
+def _parse_options(layout: Layout, refuse: Callable[[Any], str]) -> pa.csv.ParseOptions:
     return pa.csv.ParseOptions(
-        delimiter=schema.delimiter,
-        quote_char='"' if schema.quoting == "double" else False,
-        newlines_in_values=schema.quoting == "double",
+        delimiter=layout.delimiter,
+        quote_char='"' if layout.quoting == "double" else False,
+        newlines_in_values=layout.quoting == "double",
         invalid_row_handler=refuse,
     )
 
 
-def _header(stream: Any, schema: TableSchema) -> list[str]:
+def _header(stream: Any, layout: Layout) -> list[str]:
     """The names in the first line."""
     options = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK)
-    return list(pa.csv.open_csv(stream, options, _parse_options(schema, lambda row: "skip")).schema.names)
+    return list(pa.csv.open_csv(stream, options, _parse_options(layout, lambda row: "skip")).schema.names)
 
 
 def _texts(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -254,30 +338,29 @@ def _member(path: Path, member: str) -> Iterator[tuple[Any, Callable[[], int]]]:
         yield stream, file.tell
 
 
-def _check_names(path: Path, names: Sequence[str], schema: TableSchema, place: str) -> None:
-    """Compares the columns of a table with those of the schema.
+def _check_names(path: Path, names: Sequence[str], layout: Layout, stated: Stated) -> None:
+    """Compares the columns of a table with those of the layout.
 
     Raises:
         KfrecError: a name is duplicated, missing, or has no role.
     """
-    if not schema.names and sum(_is_number(name) for name in names) > len(names) / 2:
+    if not layout.names and sum(_is_number(name) for name in names) > len(names) / 2:
         raise KfrecError(
-            f"{path}: its first line has numbers in place of names ({', '.join(names[:4])}); list the columns under "
-            f"names in {place}"
+            f"{path}: its first line has numbers in place of names ({', '.join(names[:4])}); {stated.header}"
         )
     has = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     for name in names:
         if names.count(name) > 1:
             raise KfrecError(f"{path}: has two columns {name!r}; rename one")
-    for name in (*schema.read, *(column for column in schema.drop if column != EVERY_OTHER)):
+    for name in (*layout.read, *(column for column in layout.drop if column != EVERY_OTHER)):
         if name not in names:
-            raise KfrecError(f"{path}: has no column {name!r}, which {place} names; it has {has}")
-    known = {*schema.read, *schema.drop}
+            raise KfrecError(f"{path}: has no column {name!r}, which {stated.place} names; it has {has}")
+    known = {*layout.read, *layout.drop}
     without = [name for name in names if name not in known]
-    if without and EVERY_OTHER not in schema.drop:
+    if without and EVERY_OTHER not in layout.drop:
         raise KfrecError(
-            f"{path}: column {without[0]!r} has no role in {place}; give it one under columns, or list it under drop "
-            "('*' drops every other one)"
+            f"{path}: column {without[0]!r} has no role in {stated.place}; give it one under columns, or list it under "
+            "drop ('*' drops every other one)"
         )
 
 
@@ -287,3 +370,8 @@ def _is_number(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_parquet(path: Path, layout: Layout) -> bool:
+    """Whether a table is parquet rather than CSV."""
+    return layout.format == PARQUET or (layout.format == "auto" and path.suffix.lower() == ".parquet")
