@@ -7,6 +7,9 @@ from components.models.definition import ModelDefinition
 from components.models.optimizers import one_optimizer
 from components.models.sasrec.parameters import SasRecParameters, check_width
 
+# Every item of a history is learned from, among all items.
+_ON_HISTORIES = {"negatives": "none", "training_targets": "windows", "max_sequence_length": 50}
+
 MODEL = ModelDefinition(
     name="sasrec",
     title="SASRec",
@@ -22,8 +25,6 @@ MODEL = ModelDefinition(
         "patience": 10,
         "global_batch_size": 256,
     },
-    dataset_defaults={
-        "amazon_reviews": {"negatives": "none", "training_targets": "windows", "max_sequence_length": 50}
-    },
+    dataset_defaults={"amazon_reviews": _ON_HISTORIES, "events": _ON_HISTORIES},
     local_defaults={"epochs": 30, "patience": 4, "global_batch_size": 128},
 )
