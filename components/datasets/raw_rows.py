@@ -84,7 +84,11 @@ class Answering(Protocol):
     answers: Mapping[str, str]
 
     def answer(
-        self, rows: Mapping[str, pa.Array], encoded: Encoded, outputs: Mapping[str, np.ndarray]
+        self,
+        rows: Mapping[str, pa.Array],
+        encoded: Encoded,
+        outputs: Mapping[str, np.ndarray],
+        parameters: Mapping[str, Any],
     ) -> Mapping[str, np.ndarray]:
         """Answers the rows.
 
@@ -92,6 +96,7 @@ class Answering(Protocol):
             rows: as given to ``RawRows.encode``.
             encoded: what it returned; it may hold what is needed to get from samples back to rows.
             outputs: of the model, by name, ``[samples, ...]`` each.
+            parameters: of the model's training, such as those of its task.
 
         Returns:
             The columns, ``[rows, ...]`` each.

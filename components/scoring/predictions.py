@@ -39,8 +39,12 @@ def write_predictions(path: Path, scores: Scores) -> None:
     pq.write_table(pa.table(columns).replace_schema_metadata({_ROLES: noted}), path)
 
 
-def read_predictions(path: Path) -> Scores:
+def read_predictions(path: Path, tables: Mapping[str, Path] | None = None) -> Scores:
     """Reads the file of ``write_predictions``.
+
+    Args:
+        path: the file.
+        tables: side tables of the data, for ``Scores.tables``.
 
     Raises:
         KfrecError: the file cannot be read.
@@ -49,7 +53,7 @@ def read_predictions(path: Path) -> Scores:
         table = pq.read_table(path)
         roles: Mapping[str, list[str]] = json.loads((table.schema.metadata or {})[_ROLES])
         arrays = {role: {name: _array(table[name]) for name in names} for role, names in roles.items()}
-        return Scores(arrays["targets"], arrays["outputs"], arrays["kept"])
+        return Scores(arrays["targets"], arrays["outputs"], arrays["kept"], tables=tables or {})
     except KeyError:
         raise KfrecError(
             f"{path}: does not say what its columns are, as evaluations of an earlier kfrec; evaluate again"

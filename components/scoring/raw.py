@@ -108,9 +108,9 @@ class RawModel:
         read: Encoded = self.rows.encode(columns)
         count = len(read.features[self.model.inputs[0]])
         outputs = self.model.begin(read.features) if count else self.model.nothing
-        encoder = self.rows
+        encoder, parameters = self.rows, self.model.parameters
         if isinstance(encoder, Answering):
-            return lambda: Scored(encoder.answer(columns, read, outputs()), read.unknown)
+            return lambda: Scored(encoder.answer(columns, read, outputs(), parameters), read.unknown)
         return lambda: Scored(outputs(), read.unknown)
 
     def score(self, rows: Mapping[str, pa.Array]) -> Scored:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -157,6 +158,18 @@ class Streaming(Protocol):
 
     def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
         """Metrics by name, from the totals of all ranks; NaN for an undefined metric."""
+
+
+@runtime_checkable
+class ReadingTables(Protocol):
+    """``Streaming`` metrics that need side tables of the data, such as the texts of answers."""
+
+    def read_tables(self, tables: Mapping[str, Path]) -> None:
+        """Receives the side tables, once, before the first batch.
+
+        Args:
+            tables: name to file; see ``components.feature_spec.side_tables``.
+        """
 
 
 @dataclass(frozen=True)

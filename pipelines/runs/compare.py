@@ -14,6 +14,7 @@ from components import registry
 from components.artifacts import Artifact, open_artifact
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
+from components.feature_spec.side_tables import side_tables
 from components.metrics import CONFIDENCE, Interval
 from components.tasks import RESAMPLES, TaskDefinition, difference_of, measured_with
 from pipelines.runs.record import RunRecord
@@ -155,14 +156,17 @@ def _chance(runs: tuple[RunRecord, RunRecord], artifacts: list[dict[str, Artifac
     if _test_files(artifacts[0]["tfrecord"]) != _test_files(artifacts[1]["tfrecord"]):
         return _unknown("the runs were evaluated on different test samples")
     evaluations = artifacts[0]["evaluation"], artifacts[1]["evaluation"]
-    return _measured(registry.task(tasks[0]), *evaluations, runs[0].parameters)
+    tables = side_tables(artifacts[0]["tfrecord"].path)
+    return _measured(registry.task(tasks[0]), *evaluations, tables, runs[0].parameters)
 
 
-def _measured(task: TaskDefinition, first: Artifact, second: Artifact, gate: Mapping[str, Any]) -> Chance:
+def _measured(
+    task: TaskDefinition, first: Artifact, second: Artifact, tables: Mapping[str, Path], gate: Mapping[str, Any]
+) -> Chance:
     """Compares as the gate of the first run does, whose parameters are ``gate``."""
     from components.scoring.predictions import FILENAME, read_predictions
 
-    ours, theirs = (read_predictions(each.file(FILENAME)) for each in (first, second))
+    ours, theirs = (read_predictions(each.file(FILENAME), tables) for each in (first, second))
     if not _are_equal(ours.targets, theirs.targets):
         raise KfrecError(f"{second.file(FILENAME)}: has other labels than {first.file(FILENAME)}; evaluate again")
     parameters = measured_with(task, first.parameters)

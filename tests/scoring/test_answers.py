@@ -27,11 +27,16 @@ class Longest:
         return Encoded({"length": np.array([len(word) for word in words], np.int64)}, {"text": unknown})
 
     def answer(
-        self, rows: Mapping[str, pa.Array], encoded: Encoded, outputs: Mapping[str, np.ndarray]
+        self,
+        rows: Mapping[str, pa.Array],
+        encoded: Encoded,
+        outputs: Mapping[str, np.ndarray],
+        parameters: Mapping[str, Any],
     ) -> Mapping[str, np.ndarray]:
         texts = [text.split() for text in rows["text"].to_pylist()]
         parts = np.split(outputs["probability"], np.cumsum([len(words) for words in texts])[:-1])
-        best = [int(np.argmax(scores)) for scores in parts]
+        sign = -1 if parameters.get("shortest") else 1
+        best = [int(np.argmax(sign * scores)) for scores in parts]
         words = np.array([words[place] for words, place in zip(texts, best, strict=True)])
         scores = np.array([part[place] for part, place in zip(parts, best, strict=True)], np.float32)
         return {"word": words, "score": scores}
@@ -40,13 +45,13 @@ class Longest:
         return {"text": ["a word", "two words"]}
 
 
-def make(folder: Path) -> RawModel:
+def make(folder: Path, **parameters: Any) -> RawModel:
     spec = FeatureSpec({"length": Feature("length", "int64")}, {}, {"words": ("length",)}, {}, folder)
 
     def signature(**features: Any) -> Mapping[str, Any]:
         return {"probability": features["length"].numpy().astype(np.float32) / 100}
 
-    model = ExportedModel(folder, spec, {}, ("length",), {"probability": Output("float32")}, signature)
+    model = ExportedModel(folder, spec, parameters, ("length",), {"probability": Output("float32")}, signature)
     return RawModel(model, Longest(), "words")
 
 
@@ -65,3 +70,8 @@ def test_the_answers_to_no_rows_have_their_types(tmp_path: Path) -> None:
         "word": ("U", 0),
         "score": ("f", 0),
     }
+
+
+def test_an_answer_sees_the_parameters_of_the_training(tmp_path: Path) -> None:
+    scored = make(tmp_path, shortest=True).score({"text": pa.array(["to be or nothing", "is", "a question"])})
+    assert scored.outputs["word"].tolist() == ["to", "is", "a"]

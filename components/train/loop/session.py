@@ -10,6 +10,7 @@ from typing import Any
 
 from components import registry
 from components.feature_spec import load_feature_spec
+from components.feature_spec.side_tables import side_tables
 from components.models import Model, ModelDefinition
 from components.progress import progress
 from components.records import prefetched
@@ -128,7 +129,17 @@ def open_session(
     handed = data.scored_transfer
     rows = data.one_size(data.scored.rows, data.scored_batch_size) if data.scored is not None else 0
     scorer = Scorer(
-        model, task, ranks, handed.signature, data.targets, kept, parameters, parameters.xla, rows, handed.features
+        model,
+        task,
+        ranks,
+        handed.signature,
+        data.targets,
+        kept,
+        parameters,
+        parameters.xla,
+        rows,
+        handed.features,
+        side_tables(folder),
     )
     return Session(parameters, ranks, data, definition, model, task, kept, scorer, checkpoint_saved)
 

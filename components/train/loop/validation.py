@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -10,7 +11,7 @@ import tensorflow as tf
 from components.models import Model
 from components.models.model import outputs_of
 from components.models.ops.choice import training_back_end
-from components.tasks import Kept, TaskDefinition
+from components.tasks import Kept, ReadingTables, TaskDefinition
 from components.train.loop.padding import padded
 from components.train.loop.ranks import Ranks
 
@@ -30,6 +31,7 @@ class Scorer:
         xla: compile the forward pass.
         rows: size to which ``score`` pads this rank's batches; 0 for no padding.
         unpack: a transferred batch to its features (``components.train.loop.transfer.Transfer.features``).
+        tables: side tables of the data, name to file.
 
     Attributes:
         run: maps a batch to the model's outputs.
@@ -47,10 +49,13 @@ class Scorer:
         xla: bool = False,
         rows: int = 0,
         unpack: Callable[[Any], dict[str, tf.Tensor]] = dict,
+        tables: Mapping[str, Path] | None = None,
     ) -> None:
         self._model, self._ranks, self._targets, self._kept, self._xla = model, ranks, targets, kept, xla
         self._rows, self._unpack = rows, unpack
         self._metrics = task.streaming(False, parameters)
+        if isinstance(self._metrics, ReadingTables):
+            self._metrics.read_tables(tables or {})
         compiled = {"jit_compile": True} if xla else {}
         self._outputs = tf.function(self._forward, autograph=False, **compiled)
         self.run = tf.function(
