@@ -7,6 +7,7 @@ not depend on partitions, on workers or on the order of the work. Works with num
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -43,3 +44,9 @@ def mixed(x: Any) -> Any:
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2
     return x ^ (x >> np.uint64(31))
+
+
+def fraction_of(*key: int | str) -> float:
+    """A number of [0, 1) for a key of numbers and texts, such as a seed and a name: the same on every machine."""
+    digest = hashlib.blake2b("\n".join(map(str, key)).encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "little") >> 11) * 2.0**-53

@@ -37,12 +37,14 @@ class Quarantine:
         folder: where the side file <name of the raw file>.jsonl goes, once there is a bad line.
         limit: largest accepted share of bad lines.
         what: what a line should be, for the message.
+        unit: what is counted, in place of lines.
     """
 
     source: Path
     folder: Path
     limit: float
     what: str
+    unit: str = "line"
     count: int = 0
     first: BadLine | None = None
     _file: TextIO | None = field(default=None, repr=False)
@@ -69,6 +71,6 @@ class Quarantine:
         """
         if self.first is not None and self.count > self.limit * lines:
             raise KfrecError(
-                f"{self.source}: {self.count} of {lines} lines are not {self.what}, the first is line "
+                f"{self.source}: {self.count} of {lines} {self.unit}s are not {self.what}, the first is {self.unit} "
                 f"{self.first.number} ({self.first.reason}); correct the file or raise malformed_limit ({self.limit:g})"
             )

@@ -100,7 +100,7 @@ def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
                 rest += chunk
                 if len(rest) > LONGEST_LINE:
                     raise KfrecError(
-                        f"{path}: line {first_line} is longer than {LONGEST_LINE >> 20} MiB; write one object a line"
+                        f"{path}: line {first_line} is longer than {LONGEST_LINE >> 20} MiB; end its lines"
                     )
                 continue
             text, rest = rest + chunk[:end], chunk[end:]

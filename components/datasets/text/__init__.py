@@ -1,0 +1,30 @@
+"""A corpus of texts, for pre-training: one sentence a line, and a blank line between documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from components.datasets.definition import DatasetDefinition
+from components.datasets.text.parameters import Generation, Sampling
+from components.datasets.text.raw_files import CONTRACT
+from components.feature_spec import ListLength
+from components.lazy import Lazy
+from components.text.special import CHANNEL
+
+
+def _lengths(parameters: Any) -> Mapping[str, ListLength]:
+    return {CHANNEL: ListLength(parameters.max_seq_length, "max_seq_length")}
+
+
+DATASET = DatasetDefinition(
+    name="text",
+    summary="Texts of one sentence a line, as pairs of segments in WordPiece tokens.",
+    raw=CONTRACT,
+    generation=Generation,
+    generate=Lazy("components.datasets.text.synthetic:write_synthetic"),
+    sampling=Sampling,
+    preprocess=Lazy("components.datasets.text.preprocess:preprocess"),
+    lengths=_lengths,
+    no_raw_rows="its samples are windows of a corpus",
+)

@@ -1,0 +1,49 @@
+"""Lines of a text file."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from components.workflows.quarantine import BadLine
+from components.workflows.text_blocks import Block
+
+LINE = "line"
+# No sentence is as long: a file without line ends is one line.
+_LONGEST = 1 << 16
+_SCHEMA = pa.schema([pa.field(LINE, pa.large_string())])
+
+
+def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:
+    """The lines of a block without the white space around them, and those that are no text or too long."""
+    try:
+        lines, bad = block.text.decode().split("\n"), []
+    except UnicodeDecodeError:
+        lines, bad = _decodable(block)
+    if lines and not lines[-1]:
+        lines.pop()  # what follows the last line end
+    lines = [line.strip() for line in lines]
+    if max(map(len, lines), default=0) > _LONGEST:
+        too_long = [
+            BadLine(
+                block.first_line + number,
+                f"{len(line):,} characters; write one sentence a line",
+                line[:1000].encode("utf-8", "surrogatepass"),
+            )
+            for number, line in enumerate(lines)
+            if len(line) > _LONGEST
+        ]
+        bad = sorted((*bad, *too_long), key=lambda each: each.number)
+        lines = [line for line in lines if len(line) <= _LONGEST]
+    return pa.table([pa.array(lines, pa.large_string())], schema=_SCHEMA), bad
+
+
+def _decodable(block: Block) -> tuple[list[str], list[BadLine]]:
+    lines: list[str] = []
+    bad: list[BadLine] = []
+    for number, line in enumerate(block.text.split(b"\n"), block.first_line):
+        try:
+            lines.append(line.decode())
+        except UnicodeDecodeError as error:
+            wrong = line[error.start]
+            bad.append(BadLine(number, f"byte {wrong:#04x} is not UTF-8", line[:1000]))
+    return lines, bad
