@@ -1,0 +1,180 @@
+"""From questions to samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from components.checks.profile import CATEGORY, NUMBER
+from components.checks.tables import Profiled
+from components.datasets.definition import PreprocessJob
+from components.datasets.squad.raw_files import VOCABULARY, find_questions
+from components.datasets.squad.reading import Article, read_articles
+from components.datasets.squad.windows import END, IS_IMPOSSIBLE, P_MASK, START, Shape
+from components.errors import KfrecError
+from components.feature_spec import Channel, Feature, FeatureSpec
+from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
+from components.progress import progress, warn
+from components.random_draws import fraction_of
+from components.text.settling import Settled, given_vocabulary, settle
+from components.text.tables import WINDOW
+from components.text.vocabulary import write_vocabulary
+from components.text.wordpiece import WordPiece
+from components.text.writing import CHANNELS, token_features, token_metadata
+from components.workflows import fork_server
+from components.workflows.quarantine import Quarantine
+
+_COLUMNS = (
+    Profiled("question_characters", NUMBER),
+    Profiled("context_characters", NUMBER),
+    Profiled("answer_characters", NUMBER),
+    Profiled("answerable", CATEGORY),
+)
+_KEY = ("question", "context_characters")
+# A model of the synthetic questions can answer all of them.
+_BEST = {"f1": 1.0, "exact_match": 1.0}
+# Above this share of answers that begin or end within a token, something is wrong with the positions.
+_MANY_WIDENED = 0.1
+
+
+def preprocess(job: PreprocessJob) -> Mapping[str, int]:
+    """Writes the samples of the splits, and the texts of the questions that are evaluated.
+
+    Returns:
+        Counts: samples of each split, questions, and questions dropped.
+
+    Raises:
+        KfrecError: bad input.
+    """
+    parameters, scratch = job.parameters, job.scratch
+    trained, tested = find_questions(job.raw)
+    beside = next((path for path in job.raw.paths("*") if VOCABULARY.matches(path.name)), None)
+    given = given_vocabulary(parameters.workflow, beside, scratch / "given")
+    profiler = job.profiler.table("questions", _COLUMNS, _KEY)
+    dropped = 0
+    articles: dict[Path, list[Article]] = {}
+    with progress("reading questions", len(trained) + len(tested), "files") as bar:
+        for path in (*trained, *tested):
+            quarantine = Quarantine(
+                path, job.folder / "quarantine", parameters.malformed_limit, "usable questions", "question"
+            )
+            try:
+                articles[path] = read_articles(path, quarantine)
+            finally:
+                quarantine.close()
+            dropped += quarantine.count
+            profiler.malformed += quarantine.count
+            if articles[path]:
+                profiler.add(_profiled(articles[path]))
+            bar.advance(1)
+    splits = _splits(articles, trained, tested, parameters)
+    job.profiler.judge()
+
+    from components.datasets.squad import passes
+    from components.workflows.workers import dask_workers
+
+    partitions = passes.partitions_of(splits, parameters.questions_per_partition)
+    if len(partitions) > 2:
+        fork_server.start_early(parameters.workers, job.scheduler)
+    shape = Shape(parameters.max_seq_length, parameters.doc_stride, parameters.max_query_length)
+    with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
+        settled = settle(given, passes.count(workers, partitions, scratch), parameters)
+        counts = passes.write(workers, partitions, settled.tokens, shape, job.output, scratch)
+    write_vocabulary(settled.tokens, job.output)
+    if counts["widened_answers"] > _MANY_WIDENED * counts["questions"]:
+        warn(
+            "preprocess",
+            "answers within tokens",
+            f"{counts['widened_answers']} of {counts['questions']} answers begin or end within a word, so that models "
+            "learn longer ones; check answer_start",
+        )
+    unanswerable = any(not question.answers for question in _questions(splits[TRAIN]))
+    (job.folder / FILENAME).write_text(_specification(settled, shape, unanswerable, job).to_yaml())
+    return {
+        **{split: counts[split] for split in (TRAIN, VALIDATION, TEST)},
+        "questions": counts["questions"],
+        "malformed_questions": dropped,
+    }
+
+
+def _questions(articles: Sequence[Article]) -> Any:
+    return (question for article in articles for paragraph in article.paragraphs for question in paragraph.questions)
+
+
+def _splits(
+    articles: Mapping[Path, Sequence[Article]], trained: Sequence[Path], tested: Sequence[Path], parameters: Any
+) -> dict[str, list[Article]]:
+    """Divides the articles, the training split last.
+
+    Raises:
+        KfrecError: there are too few articles.
+    """
+    pool = [(path.name, article) for path in trained for article in articles[path]]
+    pool.sort(key=lambda entry: fraction_of(parameters.seed, entry[0], entry[1].key))
+    ordered = [article for _, article in pool]
+    test = [article for path in tested for article in articles[path]]
+    if tested and not test:
+        raise KfrecError(f"{tested[0]}: no questions in it; give a complete file, or remove it")
+    needed = 2 if tested else 3
+    if len(ordered) < needed:
+        raise KfrecError(
+            f"{trained[0]}: {len(ordered)} articles with questions, and every split needs one; divide the "
+            f"questions into at least {needed} articles, or give more"
+        )
+    if not tested:
+        held = max(1, min(round(parameters.test_share * len(ordered)), len(ordered) - 2))
+        test, ordered = ordered[:held], ordered[held:]
+    held = max(1, min(round(parameters.judging_share * len(ordered)), len(ordered) - 1))
+    return {TEST: test, VALIDATION: ordered[:held], TRAIN: ordered[held:]}
+
+
+def _profiled(articles: Sequence[Article]) -> pa.Table:
+    """What the data checks see of questions."""
+    rows = [
+        (paragraph.context, question)
+        for article in articles
+        for paragraph in article.paragraphs
+        for question in paragraph.questions
+    ]
+    return pa.table(
+        {
+            "question": pa.array([question.text for _, question in rows], pa.string()),
+            "question_characters": pa.array([len(question.text) for _, question in rows], pa.int64()),
+            "context_characters": pa.array([len(context) for context, _ in rows], pa.int64()),
+            "answer_characters": pa.array(
+                [len(question.answers[0]) if question.answers else None for _, question in rows], pa.int64()
+            ),
+            "answerable": pa.array(["yes" if question.answers else "no" for _, question in rows], pa.string()),
+        }
+    )
+
+
+def _specification(settled: Settled, shape: Shape, unanswerable: bool, job: PreprocessJob) -> FeatureSpec:
+    tokenizer = WordPiece(settled.tokens)
+    encoding: dict[str, Any] = {
+        "dataset": "squad",
+        "vocabulary": settled.vocabulary,
+        "out_of_vocabulary_rate": settled.out_of_vocabulary_rate,
+        "windows": {"stride": shape.stride, "query": shape.query},
+        "version_2": unanswerable,
+    }
+    if job.generation is not None:
+        encoding["best"] = _BEST
+    targets = [Feature(START, "int32"), Feature(END, "int32"), Feature(IS_IMPOSSIBLE, "bool")]
+    features = [
+        *targets,
+        *token_features(tokenizer, shape.length),
+        Feature(P_MASK, "int8", 1, shape.length),
+        *(Feature(name, "int32") for name in WINDOW),
+    ]
+    channels = {
+        Channel.LABEL: tuple(feature.name for feature in targets),
+        **CHANNELS,
+        P_MASK: (P_MASK,),
+        Channel.GROUP: WINDOW,
+    }
+    metadata = {**token_metadata(tokenizer), "encoding": encoding}
+    return FeatureSpec({feature.name: feature for feature in features}, {}, channels, metadata)

@@ -1,0 +1,156 @@
+"""Parses files of questions: articles of paragraphs, each a text with its questions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.errors import KfrecError
+from components.workflows.quarantine import BadLine, Quarantine
+
+_EXAMPLE = '{"data": [{"title": "...", "paragraphs": [{"context": "...", "qas": [...]}]}]}'
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question.
+
+    Attributes:
+        id: of the file.
+        text: the question.
+        answers: accepted texts; none if it has no answer.
+        begin: character of the context where the first answer begins; -1 without one.
+    """
+
+    id: str
+    text: str
+    answers: tuple[str, ...]
+    begin: int
+
+    @property
+    def end(self) -> int:
+        """The character behind the first answer."""
+        return self.begin + len(self.answers[0]) if self.answers else -1
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A text with its questions."""
+
+    context: str
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True)
+class Article:
+    """Paragraphs that belong together, and to one split.
+
+    Attributes:
+        key: what names it: title and number in its file.
+        paragraphs: with at least one question each.
+    """
+
+    key: str
+    paragraphs: tuple[Paragraph, ...]
+
+
+class _Malformed(ValueError):
+    """A question that cannot be used."""
+
+
+def read_articles(path: Path, quarantine: Quarantine) -> list[Article]:
+    """The articles of a file.
+
+    Args:
+        path: JSON of SQuAD 1.1 or 2.0, plain or gzip.
+        quarantine: receives the questions that cannot be used.
+
+    Raises:
+        KfrecError: the file is no such JSON, or too many questions cannot be used.
+    """
+    articles, count = [], 0
+    for number, article in enumerate(_articles(path)):
+        paragraphs = []
+        for context, questions in _paragraphs(path, number, article):
+            good = []
+            for question in questions:
+                count += 1
+                try:
+                    good.append(_question(question, context))
+                except _Malformed as error:
+                    text = json.dumps(question, ensure_ascii=False)[:1000]
+                    quarantine.add([BadLine(count, str(error), text.encode("utf-8", "backslashreplace"))])
+            if good:
+                paragraphs.append(Paragraph(context, tuple(good)))
+        if paragraphs:
+            articles.append(Article(f"{number}\n{article.get('title', '')}", tuple(paragraphs)))
+    quarantine.judge(count)
+    return articles
+
+
+def _articles(path: Path) -> list[Any]:
+    try:
+        body = json.loads(_content(path))
+    except UnicodeDecodeError:
+        raise KfrecError(f"{path}: not UTF-8 text; write it as UTF-8") from None
+    except ValueError as error:
+        raise KfrecError(f"{path}: not JSON ({error}); get a complete copy of it") from None
+    except RecursionError:
+        raise KfrecError(f"{path}: is nested too deeply; give {_EXAMPLE}") from None
+    articles = body.get("data") if isinstance(body, dict) else None
+    if not isinstance(articles, list):
+        raise KfrecError(f"{path}: has no list data; give {_EXAMPLE}")
+    return articles
+
+
+def _content(path: Path) -> str:
+    content = path.read_bytes()
+    if path.suffix.lower() == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise KfrecError(f"{path}: truncated or damaged gzip file ({error}); download it again") from None
+    return content.decode("utf-8-sig")
+
+
+def _paragraphs(path: Path, number: int, article: Any) -> Iterator[tuple[str, list[Any]]]:
+    paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+    if not isinstance(paragraphs, list):
+        raise KfrecError(f"{path}: article {number} of data has no list paragraphs; give {_EXAMPLE}")
+    for index, paragraph in enumerate(paragraphs):
+        context, questions = (
+            (paragraph.get("context"), paragraph.get("qas")) if isinstance(paragraph, dict) else (None, None)
+        )
+        if not isinstance(context, str) or not isinstance(questions, list):
+            raise KfrecError(
+                f"{path}: paragraph {index} of article {number} needs the text context and the list qas; give "
+                f"{_EXAMPLE}"
+            )
+        yield context, questions
+
+
+def _question(body: Any, context: str) -> Question:
+    if not isinstance(body, dict) or not isinstance(text := body.get("question"), str):
+        raise _Malformed("it has no text question")
+    name = str(body.get("id", ""))
+    listed = body.get("answers", [])
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise _Malformed("answers is no list of objects")
+    texts = tuple(each.get("text") for each in listed)
+    if not all(isinstance(each, str) for each in texts):
+        raise _Malformed("an answer has no text")
+    if body.get("is_impossible", False):
+        return Question(name, text, (), -1)
+    if not texts:
+        raise _Malformed("it has no answer; if that is meant, say is_impossible: true")
+    begin = listed[0].get("answer_start")
+    if not isinstance(begin, int) or isinstance(begin, bool) or begin < 0:
+        raise _Malformed(f"answer_start is {begin!r}")
+    if not texts[0].strip() or context[begin : begin + len(texts[0])] != texts[0]:
+        raise _Malformed(f"its answer {texts[0][:60]!r} is not at character {begin} of its context")
+    return Question(name, text, texts, begin)

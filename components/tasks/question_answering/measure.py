@@ -1,0 +1,127 @@
+"""Every number and curve that the evaluation reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from components.metrics import CONFIDENCE, mean_interval
+from components.metrics.answer_match import answer_match
+from components.tasks.definition import Measured
+from components.tasks.question_answering.judged import Judged, judge, spans_of, windows_of
+from components.tasks.question_answering.parameters import AnswerEvaluation
+from components.tasks.scores import Scores
+from components.text.answers import IMPOSSIBLE, Spans, Windows, best_spans
+from components.text.tables import QuestionTables
+
+# Question words of the report, with at least so many questions.
+_WORDS, _FEWEST = 8, 20
+_POINTS = 200
+
+
+def judged_of(scores: Scores, parameters: AnswerEvaluation) -> Judged:
+    """The answers of a split."""
+    windows = windows_of(scores.kept)
+    spans = spans_of(windows, scores.outputs, parameters)
+    return judge(windows, scores.outputs[IMPOSSIBLE], spans, QuestionTables(scores.tables), parameters)
+
+
+def measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
+    """Computes metrics and curves; answers.json is the file of predictions that the official evaluation reads."""
+    tables, windows = QuestionTables(scores.tables), windows_of(scores.kept)
+    spans = spans_of(windows, scores.outputs, parameters)
+    judged = judge(windows, scores.outputs[IMPOSSIBLE], spans, tables, parameters)
+    matches, numbers = judged.matches, judged.found.question
+    answerable = np.array([bool(tables.answers[number]) for number in numbers])
+    f1, exact = mean_interval(matches[:, 1]), mean_interval(matches[:, 0])
+    metrics: dict[str, Any] = {
+        "test_f1": f1.estimate,
+        "test_f1_low": f1.low,
+        "test_f1_high": f1.high,
+        "test_exact_match": exact.estimate,
+        "test_exact_match_low": exact.low,
+        "test_exact_match_high": exact.high,
+        "test_confidence": CONFIDENCE,
+        "test_questions": len(numbers),
+        "test_questions_unanswerable": int((~answerable).sum()),
+        "test_windows": scores.rows,
+        "test_f1_of_no_answers": float(judged.of_nothing[:, 1].mean()),
+        "test_unanswered": float(judged.empty.mean()),
+        "test_f1_answerable": _mean(matches[answerable, 1]),
+        "test_exact_match_answerable": _mean(matches[answerable, 0]),
+        "test_unanswerable_left_unanswered": _mean(matches[~answerable, 0]),
+        "test_exact_match_of_n_best": _of_n_best(windows, spans, tables, judged, answerable, parameters.n_best),
+        "test_n_best": parameters.n_best,
+        "by_question_word": _by_word([tables.questions[number] for number in numbers], matches),
+    }
+    curves: dict[str, dict[str, Any]] = {
+        "answers": {
+            tables.ids[number] or str(number): "" if empty else text
+            for number, text, empty in zip(numbers, judged.texts, judged.empty, strict=True)
+        }
+    }
+    if (curve := _by_threshold(judged)) is not None:
+        best = int(np.argmax(curve["f1"]))
+        metrics["test_null_threshold"] = parameters.null_threshold
+        metrics["test_best_null_threshold"] = curve["threshold"][best]
+        metrics["test_f1_at_best_null_threshold"] = curve["f1"][best]
+        curves["null_threshold"] = curve
+    return Measured(metrics, curves)
+
+
+def _mean(values: np.ndarray) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def _of_n_best(
+    windows: Windows, spans: Spans, tables: QuestionTables, judged: Judged, answerable: np.ndarray, most: int
+) -> float | None:
+    """Share of the answerable questions with an exact match among their best spans."""
+    hit = np.zeros(len(answerable), bool)
+    best = best_spans(windows, spans, most)
+    at = np.searchsorted(judged.found.question, spans.question[best])
+    for row, span in zip(at, best, strict=True):
+        if answerable[row] and not hit[row]:
+            number = int(spans.question[span])
+            text = tables.text(number, int(spans.begin[span]), int(spans.end[span]))
+            hit[row] = bool(answer_match(text, tables.answers[number])[0])
+    return _mean(hit[answerable].astype(np.float64))
+
+
+def _by_threshold(judged: Judged) -> dict[str, list[float]] | None:
+    """F1 and EM by the threshold above which questions are left unanswered; None if all have one log-odds of it."""
+    odds = judged.found.impossible.astype(np.float64)
+    if not len(odds) or odds.min() == odds.max():
+        return None
+    order = np.argsort(odds, kind="stable")
+    gains = np.where(judged.found.begin[:, None] >= 0, judged.of_spans - judged.of_nothing, 0.0)[order]
+    totals = judged.of_nothing.sum(0) + np.concatenate([np.zeros((1, 2)), np.cumsum(gains, 0)])
+    # Answered are the questions whose odds are no higher: of equal odds all or none.
+    ends = np.flatnonzero(np.append(np.diff(odds[order]) > 0, True)) + 1
+    thresholds = np.concatenate([[odds.min() - 1.0], odds[order][ends - 1]])
+    exact, f1 = (totals[np.concatenate([[0], ends])] / len(odds)).T
+    best = int(np.argmax(f1))
+    shown = np.unique(np.append(np.linspace(0, len(thresholds) - 1, _POINTS).astype(int), best))
+    return {
+        "threshold": thresholds[shown].tolist(),
+        "f1": f1[shown].tolist(),
+        "exact_match": exact[shown].tolist(),
+    }
+
+
+def _by_word(questions: Sequence[str], matches: np.ndarray) -> list[dict[str, Any]]:
+    """F1 and EM by the first word of the question, the most frequent ones."""
+    words = np.array([next(iter(question.lower().split()), "") for question in questions])
+    frequent = [word for word, count in Counter(words.tolist()).most_common(_WORDS) if count >= _FEWEST and word]
+    return [
+        {
+            "word": word,
+            "questions": int((words == word).sum()),
+            "f1": float(matches[words == word, 1].mean()),
+            "exact_match": float(matches[words == word, 0].mean()),
+        }
+        for word in frequent
+    ]

@@ -1,0 +1,163 @@
+"""Windows of questions: their places, targets and masks, and the texts beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from components.artifacts import open_artifact
+from components.datasets.squad.windows import Shape, Windows, tokens_within
+from components.feature_spec import load_feature_spec
+from components.feature_spec.side_tables import side_tables
+from components.text.special import SpecialTokens
+from components.text.tables import QuestionTables
+from components.text.vocabulary import tokenizer_of
+from tests.preprocess.raw import samples
+from tests.preprocess.squad.questions import CONTEXT, FACTS, article, articles, preprocess, question, raw_folder
+
+SMALL = {"max_seq_length": 24, "doc_stride": 4, "max_query_length": 8}
+SPLITS = ("train", "validation", "test")
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("squad")
+    preprocess(raw_folder(folder / "raw", train=articles(6), dev=articles(2)), folder / "out", **SMALL)
+    return folder / "out"
+
+
+def answered(output: Path, split: str) -> dict[int, list[str]]:
+    """The texts at the targets of each question's windows, read from the side table."""
+    tables, texts = QuestionTables(side_tables(output)), {}
+    for row in samples(output, split):
+        found = texts.setdefault(row["question"], [])
+        if row["start_position"]:
+            shift = row["first_token"] - row["context_begin"]
+            found.append(tables.text(row["question"], row["start_position"] + shift, row["end_position"] + shift))
+    return texts
+
+
+@pytest.mark.parametrize(("tokens", "query", "expected"), [
+    (0, 3, [(0, 0)]),
+    (4, 3, [(0, 4)]),
+    (10, 3, [(0, 10)]),
+    (11, 3, [(0, 10), (4, 7)]),
+    (20, 3, [(0, 10), (4, 10), (8, 10), (12, 8)]),
+    (5, 12, [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)]),
+])  # fmt: skip
+def test_a_long_context_is_several_windows(tokens: int, query: int, expected: list[tuple[int, int]]) -> None:
+    assert list(Shape(16, 4, 64).spans(tokens, query)) == expected
+
+
+def test_a_window_is_question_and_context_and_its_answer() -> None:
+    windows = Windows(Shape(12, 3, 2), SpecialTokens(0, 1, 2, 3, 4))
+    windows.add(7, [11, 12, 13], [20, 21, 22, 23, 24, 25, 26], (4, 5))
+    windows.add(8, [11], [20], None)
+    columns = {name: values.tolist() for name, values in windows.columns().items()}
+    assert columns["input_ids"] == [
+        [2, 11, 12, 3, 20, 21, 22, 23, 24, 25, 26, 3],
+        [2, 11, 3, 20, 3, 0, 0, 0, 0, 0, 0, 0],
+    ]
+    assert columns["segment_ids"] == [[0] * 4 + [1] * 8, [0, 0, 0, 1, 1] + [0] * 7]
+    assert columns["p_mask"] == [[0, 1, 1, 1] + [0] * 7 + [1], [0, 1, 1, 0] + [1] * 8]
+    assert [columns[name] for name in ("start_position", "end_position", "is_impossible")] == [[8, 0], [9, 0], [0, 1]]
+    assert [columns[name] for name in ("question", "first_token", "context_tokens", "context_begin")] == [
+        [7, 8], [0, 0], [7, 1], [4, 3],
+    ]  # fmt: skip
+
+
+def test_an_answer_counts_only_in_windows_that_hold_all_of_it() -> None:
+    windows = Windows(Shape(9, 2, 2), SpecialTokens(0, 1, 2, 3, 4))
+    windows.add(0, [11, 12], list(range(20, 28)), (3, 4))
+    columns = windows.columns()
+    assert columns["first_token"].tolist() == [0, 2, 4]
+    assert columns["start_position"].tolist() == [0, 5, 0] and columns["is_impossible"].tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(("begin", "end", "tokens"), [
+    (0, 4, (0, 0)), (5, 9, (1, 1)), (2, 7, (0, 1)), (4, 5, None), (0, 12, (0, 2)), (10, 20, (2, 2)), (30, 31, None),
+])  # fmt: skip
+def test_the_tokens_of_an_answer_are_those_with_its_characters(
+    begin: int, end: int, tokens: tuple[int, int] | None
+) -> None:
+    assert tokens_within(np.array([0, 5, 10]), np.array([4, 9, 12]), begin, end) == tokens
+
+
+def test_the_targets_are_the_answers_in_the_original_text(output: Path) -> None:
+    tables = QuestionTables(side_tables(output))
+    for split in ("validation", "test"):
+        texts = answered(output, split)
+        for number, found in texts.items():
+            assert set(found) == set(tables.answers[number][:1]), split
+        assert {text for found in texts.values() for text in found} == set(FACTS)
+
+
+def test_files_of_dev_are_the_test_split_and_articles_are_in_one_split(output: Path) -> None:
+    spec, tables = load_feature_spec(output), QuestionTables(side_tables(output))
+    assert len(tables.ids) == 4 * 3 and set(tables.questions) <= {
+        f"What is {n}-{m}?" for n in range(6) for m in range(4)
+    }
+    numbers = {split: {row["question"] for row in samples(output, split)} for split in SPLITS}
+    assert numbers == {"test": set(range(8)), "validation": set(range(8, 12)), "train": set(range(12, 32))}
+    assert spec.metadata["encoding"]["version_2"] is True
+    assert tables.answers[3] == [] and tables.answers[0] == ["red"]
+
+
+def test_the_specification_has_targets_places_and_mask(output: Path) -> None:
+    spec = load_feature_spec(output)
+    assert spec.channels == {
+        "label": ("start_position", "end_position", "is_impossible"),
+        "tokens": ("input_ids", "segment_ids"),
+        "p_mask": ("p_mask",),
+        "group": ("question", "first_token", "context_tokens", "context_begin"),
+    }
+    assert pq.read_schema(output / "test" / "part.0.parquet").names == [
+        "input_ids", "segment_ids", "p_mask", *spec.channels["label"], *spec.channels["group"],
+    ]  # fmt: skip
+    assert {spec.features[name].length for name in ("input_ids", "segment_ids", "p_mask")} == {24}
+    assert tokenizer_of(spec).encode("the lamp")
+
+
+def test_one_file_is_divided_by_articles(tmp_path: Path) -> None:
+    counts = preprocess(raw_folder(tmp_path / "raw", dev_gz=articles(10)), tmp_path / "out", **SMALL, test_share=0.3)
+    numbers = {split: len({row["question"] for row in samples(tmp_path / "out", split)}) for split in SPLITS}
+    assert numbers == {"train": 24, "validation": 4, "test": 12} and counts["questions"] == 40
+
+
+def test_questions_that_all_have_answers_are_version_1(tmp_path: Path) -> None:
+    body = [article(f"t{n}", question(f"q{n}", "red")) for n in range(3)]
+    for each in (qa for entry in body for qa in entry["paragraphs"][0]["qas"]):
+        del each["is_impossible"]
+    preprocess(raw_folder(tmp_path / "raw", train=body), tmp_path / "out", **SMALL)
+    assert load_feature_spec(tmp_path / "out").metadata["encoding"]["version_2"] is False
+
+
+def test_the_vocabulary_of_a_pre_training_is_kept(output: Path, tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", train=articles(4))
+    preprocess(raw, tmp_path / "out", **SMALL, workflow=str(output))
+    assert tokenizer_of(load_feature_spec(tmp_path / "out")).tokens == tokenizer_of(load_feature_spec(output)).tokens
+    assert load_feature_spec(tmp_path / "out").metadata["encoding"]["vocabulary"] == "kept"
+
+
+@pytest.mark.slow
+def test_two_workers_write_the_same_bytes_as_one(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", train=articles(12))
+    for workers in (1, 2):
+        preprocess(raw, tmp_path / str(workers), **SMALL, workers=workers, questions_per_partition=8)
+    digests: list[Any] = [open_artifact(tmp_path / name).digest for name in ("1", "2")]
+    assert digests[0] == digests[1] and len(list((tmp_path / "1" / "train").iterdir())) > 2
+
+
+def test_texts_are_the_same_whatever_the_size_of_a_partition(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", train=articles(12))
+    found = []
+    for size in (1, 1000):
+        preprocess(raw, tmp_path / str(size), **SMALL, questions_per_partition=size)
+        texts = {split: answered(tmp_path / str(size), split) for split in ("validation", "test")}
+        found.append((texts, samples(tmp_path / str(size), "train")))
+    assert found[0] == found[1]
+    assert CONTEXT in pq.read_table(tmp_path / "1" / "side_tables" / "contexts.parquet")["context"].to_pylist()
