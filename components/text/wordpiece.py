@@ -74,7 +74,8 @@ class WordPiece:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text's tokens."""
-        known, ids = self._ids, []
+        known = self._ids
+        ids: list[int] = []
         for raw in RAW_WORD.findall(text):
             found = known.get(raw)
             if found is None:

@@ -15,8 +15,9 @@ _SCHEMA = pa.schema([pa.field(LINE, pa.large_string())])
 
 def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:
     """The lines of a block without the white space around them, and those that are no text or too long."""
+    bad: list[BadLine] = []
     try:
-        lines, bad = block.text.decode().split("\n"), []
+        lines = block.text.decode().split("\n")
     except UnicodeDecodeError:
         lines, bad = _decodable(block)
     if lines and not lines[-1]:
