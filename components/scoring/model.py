@@ -85,9 +85,15 @@ class ExportedModel:
             A function that returns the outputs by name, [n, ...] each. It raises NotFinite if a number is not finite,
             and KfrecError if the first axis of an output is not the samples.
         """
-        rows, part = len(batch[self.inputs[0]]), part_size()
+        rows, part = len(batch[self.inputs[0]]), self._part_size
         parts = (slice(first, first + part) for first in range(0, rows, part))
         return self.begin_parts(parts, lambda rows: {name: batch[name][rows] for name in self.inputs})
+
+    @property
+    def _part_size(self) -> int:
+        """Samples of a chunk: no more than its training differentiated at a time, which fitted into memory."""
+        trained = self.parameters.get("micro_batch_size") or self.parameters.get("global_batch_size")
+        return min(part_size(), trained) if isinstance(trained, int) and trained > 0 else part_size()
 
     def begin_parts(
         self, parts: Iterable[T], read: Callable[[T], Mapping[str, np.ndarray]]

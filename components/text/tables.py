@@ -17,6 +17,8 @@ QUESTIONS, CONTEXTS = "questions", "contexts"
 # The channel of the columns that tell where a sample comes from, ``Channel.GROUP``, in this order: number of the
 # question, index of the window's first token in the context, number of its tokens, position of the first in the sample.
 QUESTION, FIRST_TOKEN, CONTEXT_TOKENS, CONTEXT_BEGIN = "question", "first_token", "context_tokens", "context_begin"
+# The targets: first and last position of the answer in the sample, 0 without one, and whether there is none.
+START, END, IS_IMPOSSIBLE = "start_position", "end_position", "is_impossible"
 WINDOW = (QUESTION, FIRST_TOKEN, CONTEXT_TOKENS, CONTEXT_BEGIN)
 _POSITIONS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 QUESTIONS_SCHEMA = pa.schema(

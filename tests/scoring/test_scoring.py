@@ -1,7 +1,8 @@
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from components.feature_spec import Feature, FeatureSpec, Vocabulary, load_featu
 from components.metrics import roc_auc
 from components.records import Records
 from components.scoring import ExportedModel, load_model, score_split, scoring_translation, translation
+from components.scoring.signature import Output
 from components.tasks import Scores
 from tests.binary import probabilities_of
 from tests.fakes.small_shop import NAMES, make_data, make_model, quality
@@ -69,6 +71,32 @@ def test_parts_that_are_scored_side_by_side_come_back_in_order(
     monkeypatch.setattr("components.scoring.model._PART", part)
     in_parts = probabilities_of(score_split(spec, exported, batch_size=600))
     np.testing.assert_allclose(in_parts, whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "largest"),
+    [
+        ({}, 2048),
+        ({"global_batch_size": 512}, 512),
+        ({"global_batch_size": 512, "micro_batch_size": 32}, 32),
+        ({"global_batch_size": 512, "micro_batch_size": 0}, 512),
+        ({"global_batch_size": 65_536}, 2048),
+    ],
+)
+def test_no_more_samples_are_scored_at_a_time_than_were_differentiated(
+    parameters: dict[str, int], largest: int, tmp_path: Path
+) -> None:
+    sizes = []
+
+    def signature(**features: Any) -> Mapping[str, Any]:
+        sizes.append(len(features["ids"]))
+        return {"twice": 2 * features["ids"].numpy()}
+
+    spec = FeatureSpec({"ids": Feature("ids", "int64")}, {}, {}, {}, tmp_path)
+    exported = ExportedModel(tmp_path, spec, parameters, ("ids",), {"twice": Output("int64")}, signature)
+    ids = np.arange(5000)
+    np.testing.assert_array_equal(exported.begin({"ids": ids})()["twice"], 2 * ids)
+    assert max(sizes) == largest
 
 
 def test_a_model_that_knows_the_qualities_ranks_well(data: Path, model: Path) -> None:

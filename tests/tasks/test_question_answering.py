@@ -277,6 +277,18 @@ def test_a_model_that_does_not_beat_silence_is_not_promoted(data: Path) -> None:
     assert not TASK.vetoes(measured(scores_of(data)), AnswerDecision())
 
 
+def test_answers_that_are_too_long_to_be_given_are_remarked_on(data: Path) -> None:
+    rows = rows_of(data)
+    scores = replace(scores_of(data), targets={name: rows[name] for name in ("start_position", "end_position")})
+    assert measured(scores)["test_answers_too_long"] == 0 and TASK.remarks(measured(scores)) == ()
+    result = measured(scores, max_answer_length=1)
+    marked = rows["start_position"] > 0
+    share = np.mean((rows["end_position"] > rows["start_position"])[marked])
+    assert result["test_answers_too_long"] == pytest.approx(share) and 0.1 < share < 0.9
+    (remark,) = TASK.remarks(result)
+    assert remark.endswith("have more than max_answer_length=1 tokens, so that no answer can equal them; raise it")
+
+
 def test_the_report_tells_scores_and_the_best_threshold(data: Path) -> None:
     result = TASK.measure(scores_of(data, guessing(rows_of(data), 1)), AnswerEvaluation())
     story = TASK.story(result)

@@ -13,14 +13,14 @@ from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob
 from components.datasets.squad.raw_files import VOCABULARY, find_questions
 from components.datasets.squad.reading import Article, read_articles
-from components.datasets.squad.windows import END, IS_IMPOSSIBLE, P_MASK, START, Shape
+from components.datasets.squad.windows import P_MASK, Shape
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.progress import progress, warn
 from components.random_draws import fraction_of
 from components.text.settling import Settled, given_vocabulary, settle
-from components.text.tables import WINDOW
+from components.text.tables import END, IS_IMPOSSIBLE, START, WINDOW
 from components.text.vocabulary import write_vocabulary
 from components.text.wordpiece import WordPiece
 from components.text.writing import CHANNELS, token_features, token_metadata

@@ -21,6 +21,9 @@ from components.text.tables import WINDOW
 if TYPE_CHECKING:
     import tensorflow as tf
 
+# Share of the answers above which the limit of their length matters.
+_MANY_TOO_LONG = 0.01
+
 
 def _streaming(training: bool, parameters: AnswerSettings) -> Streaming:
     from components.tasks.question_answering.streaming import AnswerMetrics
@@ -71,6 +74,17 @@ def _below_no_answers(metrics: Mapping[str, Any]) -> Sequence[str]:
     )
 
 
+def _remarks(metrics: Mapping[str, Any]) -> Sequence[str]:
+    too_long = metrics.get("test_answers_too_long") or 0.0
+    if too_long <= _MANY_TOO_LONG:
+        return _below_no_answers(metrics)
+    return (
+        *_below_no_answers(metrics),
+        f"{too_long:.0%} of the accepted answers have more than max_answer_length={metrics['test_max_answer_length']} "
+        "tokens, so that no answer can equal them; raise it",
+    )
+
+
 TASK = TaskDefinition(
     name="question_answering",
     summary="The part of a text that answers a question, or that none does: F1, exact match.",
@@ -88,6 +102,6 @@ TASK = TaskDefinition(
     value=lambda scores, parameters: float(_f1(scores, parameters).mean()),
     difference=_difference,
     floor=lambda parameters: parameters.f1_floor,
-    remarks=_below_no_answers,
+    remarks=_remarks,
     vetoes=lambda metrics, parameters: _below_no_answers(metrics) if parameters.require_answers else (),
 )

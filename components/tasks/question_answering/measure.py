@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from components.tasks.question_answering.judged import Judged, judge, spans_of, 
 from components.tasks.question_answering.parameters import AnswerEvaluation
 from components.tasks.scores import Scores
 from components.text.answers import IMPOSSIBLE, Spans, Windows, best_spans
-from components.text.tables import QuestionTables
+from components.text.tables import END, START, QuestionTables
 
 # Question words of the report, with at least so many questions.
 _WORDS, _FEWEST = 8, 20
@@ -55,6 +55,8 @@ def measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
         "test_unanswerable_left_unanswered": _mean(matches[~answerable, 0]),
         "test_exact_match_of_n_best": _of_n_best(windows, spans, tables, judged, answerable, parameters.n_best),
         "test_n_best": parameters.n_best,
+        "test_answers_too_long": _too_long(scores.targets, parameters.max_answer_length),
+        "test_max_answer_length": parameters.max_answer_length,
         "by_question_word": _by_word([tables.questions[number] for number in numbers], matches),
     }
     curves: dict[str, dict[str, Any]] = {
@@ -74,6 +76,14 @@ def measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
 
 def _mean(values: np.ndarray) -> float | None:
     return float(values.mean()) if len(values) else None
+
+
+def _too_long(targets: Mapping[str, np.ndarray], longest: int) -> float | None:
+    """Share of the marked answers that have too many tokens to be given; None without targets."""
+    if START not in targets or END not in targets:
+        return None
+    marked = targets[START] > 0
+    return _mean((targets[END] - targets[START] >= longest)[marked].astype(np.float64))
 
 
 def _of_n_best(
