@@ -17,7 +17,8 @@ PROVIDED = ("datasets", "models", "tasks")
 # Of components/models: shared by the models.
 SHARED = {"layers", "ops", "optimizers", "tables"}
 # The tasks of 0/1 labels build on a common one.
-SHARING = {(f"components.tasks.{task}", "components.tasks.binary") for task in ("click", "ranking")}
+BINARY = ("click", "ranking", "replaced_token")
+SHARING = {(f"components.tasks.{task}", "components.tasks.binary") for task in BINARY}
 
 
 @cache

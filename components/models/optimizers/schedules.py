@@ -6,7 +6,7 @@ A schedule takes the number of steps taken so far, a scalar float32, and returns
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -56,3 +56,19 @@ def piecewise(pieces: Sequence[tuple[int, float]]) -> Schedule:
         return rate
 
     return schedule
+
+
+def training_steps(parameters: Any, steps_per_epoch: int) -> int:
+    """Steps of a whole training, by the parameters of its loop."""
+    steps: int = parameters.epochs * steps_per_epoch
+    return min(steps, parameters.max_steps) if parameters.max_steps else steps
+
+
+def rise_and_fall(peak: float, steps: int, warmup_share: float, power: float) -> Schedule:
+    """Warm-up from 0 to the peak over a share of the steps, then a decay to 0 at the last one.
+
+    peak * s / w                                    while s < w = round(warmup_share * steps)
+    peak * ((steps - s) / (steps - w)) ** power     until s = steps
+    """
+    rising = round(warmup_share * steps)
+    return warm_up(peak, rising, polynomial_decay(peak, rising, max(steps, rising + 1), power))

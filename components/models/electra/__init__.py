@@ -1,0 +1,72 @@
+"""ELECTRA: its parameters, how it is built, and its optimizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from components.lazy import Lazy
+from components.models.definition import ModelDefinition
+from components.models.electra.parameters import ElectraParameters
+from components.models.encoder import check_positions
+from components.models.optimizers import make_optimizer
+
+if TYPE_CHECKING:
+    from components.models.model import Model
+    from components.models.optimizers.groups import OptimizerGroup
+
+
+def _optimizers(parameters: Any, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
+    from components.models.optimizers.groups import OptimizerGroup
+    from components.models.optimizers.schedules import rise_and_fall, training_steps
+
+    steps = training_steps(parameters, steps_per_epoch)
+    optimizer = make_optimizer(
+        parameters.optimizer,
+        rise_and_fall(parameters.learning_rate, steps, parameters.warmup_share, parameters.decay_power),
+        weight_decay=parameters.weight_decay,
+        beta_1=parameters.beta_1,
+        beta_2=parameters.beta_2,
+    )
+    return [OptimizerGroup(optimizer, model.trainable_variables)]
+
+
+MODEL = ModelDefinition(
+    name="electra",
+    title="ELECTRA",
+    summary="Pre-trains an encoder of texts, which finds the tokens that a generator has replaced.",
+    parameters=ElectraParameters,
+    build=Lazy("components.models.electra.model:Electra"),
+    optimizers=_optimizers,
+    dataset="text",
+    task="replaced_token",
+    check=check_positions,
+    # Of the first phase, on texts of 128 tokens; the micro-batch is that of a GPU of 40 GB in mixed precision.
+    defaults={
+        "epochs": 1000,
+        "max_steps": 10_000,
+        "steps_per_epoch": 500,
+        "global_batch_size": 67_584,
+        "micro_batch_size": 176,
+        "clip_norm": 1.0,
+        "evaluation_batch_size": 256,
+    },
+    # A small model learns from a small corpus in minutes; LAMB is for larger batches.
+    local_defaults={
+        "epochs": 4,
+        "max_steps": 0,
+        "steps_per_epoch": 0,
+        "global_batch_size": 32,
+        "micro_batch_size": 0,
+        "encoder_layers": 4,
+        "encoder_width": 128,
+        "attention_heads": 4,
+        "feed_forward_width": 512,
+        "token_width": 128,
+        "generator_share": 0.25,
+        "optimizer": "adamw",
+        "learning_rate": 1e-3,
+        "beta_1": 0.9,
+        "beta_2": 0.98,
+        "hidden_dropout": 0.1,
+    },
+)

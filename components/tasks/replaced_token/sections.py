@@ -1,0 +1,64 @@
+"""The report of a model that detects replaced tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from components.metrics import CONFIDENCE
+from components.report import Axis, Card, Figure, Line, Section, Story, line_chart
+from components.tasks.definition import Measured
+from components.text.outputs import REPLACED_WEIGHT
+
+_UNIT = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def story(measured: Measured) -> Story:
+    """The report."""
+    metrics = measured.metrics
+    loss, low, high = (metrics[f"test_loss{part}"] for part in ("", "_low", "_high"))
+    lead = (
+        f"The loss is that of the generator, which fills masked tokens in, plus {REPLACED_WEIGHT:g} times that of the "
+        f"discriminator, which tells replaced tokens from original ones. Of {metrics['test_tokens']:,} tokens in "
+        f"{metrics['test_rows']:,} held-out texts, {metrics['test_masked_tokens']:,} were masked and "
+        f"{100 * metrics['test_replaced_share']:.1f} % replaced. The true loss lies between {low:.3f} and {high:.3f} "
+        f"({100 * CONFIDENCE:g} % confidence)."
+    )
+    cards = [
+        Card("Loss", loss, f"{low:.3f} to {high:.3f}", True),
+        Card(
+            "Replaced-token AUC",
+            metrics["test_auc"],
+            f"{metrics['test_auc_low']:.4f} to {metrics['test_auc_high']:.4f}",
+        ),
+        Card("Masked-token accuracy", metrics["test_masked_accuracy"], "likeliest token is the original"),
+        Card("Generator's loss", metrics["test_generator_loss"], "nats a masked token"),
+        Card(
+            "Discriminator's loss",
+            metrics["test_discriminator_loss"],
+            f"nats a token; guessing gives {metrics['test_discriminator_loss_of_guessing']:.4f}",
+        ),
+    ]
+    section = Section(
+        "Replaced tokens",
+        "Whether tokens that were replaced score above those that were not.",
+        [_roc(measured.curves["roc"], metrics)],
+    )
+    counts = {
+        "test texts": f"{metrics['test_rows']:,}",
+        "test tokens": f"{metrics['test_tokens']:,}",
+        "masked tokens": f"{metrics['test_masked_tokens']:,}",
+    }
+    return Story(f"Test loss {loss:.3f}", lead, cards, [section], counts)
+
+
+def _roc(curve: Mapping[str, Any], metrics: Mapping[str, Any]) -> Figure:
+    lines = [
+        Line("guessing", (0, 1), (0, 1), "rule"),
+        Line("model", curve["false_positive_rate"], curve["true_positive_rate"]),
+    ]
+    chart = line_chart(
+        lines, Axis("original tokens taken for replaced", 0, 1, _UNIT), Axis("replaced tokens found", 0, 1, _UNIT)
+    )
+    note = "A generator that learns replaces tokens by likelier ones, which are harder to find."
+    return Figure(f"ROC curve, area {metrics['test_auc']:.3f}", chart, note)
