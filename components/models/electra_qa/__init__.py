@@ -1,0 +1,65 @@
+"""ELECTRA for questions: its parameters, how it is built, and its optimizer."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from components.lazy import Lazy
+from components.models.definition import ModelDefinition
+from components.models.electra_qa.parameters import ElectraQaParameters
+from components.models.encoder import check_positions
+from components.models.optimizers import make_optimizer
+
+if TYPE_CHECKING:
+    from components.models.model import Model
+    from components.models.optimizers.groups import OptimizerGroup
+
+# The scope of the head, which no pre-trained model has.
+HEAD = "answer/"
+
+
+def depth_of(name: str, layers: int) -> int:
+    """The layer of a weight: 0 for the embeddings, i + 1 for layer i, and ``layers`` + 2 for the head."""
+    layer = re.match(r"encoder/layer_(\d+)/", name)
+    if layer:
+        return int(layer[1]) + 1
+    return layers + 2 if name.startswith(HEAD) else 0
+
+
+def _optimizers(parameters: Any, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
+    from components.models.optimizers.groups import OptimizerGroup
+    from components.models.optimizers.schedules import rise_and_fall, training_steps
+
+    steps, layers = training_steps(parameters, steps_per_epoch), parameters.sizes.layers
+    optimizer = make_optimizer(
+        "adamw",
+        rise_and_fall(parameters.learning_rate, steps, parameters.warmup_share, parameters.decay_power),
+        weight_decay=parameters.weight_decay,
+        factor=lambda variable: parameters.layer_decay ** (layers + 2 - depth_of(variable.name, layers)),
+    )
+    return [OptimizerGroup(optimizer, model.trainable_variables)]
+
+
+MODEL = ModelDefinition(
+    name="electra_qa",
+    title="ELECTRA for questions",
+    summary="Finds the answer to a question in a text, with the encoder of a pre-trained ELECTRA.",
+    parameters=ElectraQaParameters,
+    build=Lazy("components.models.electra_qa.model:ElectraQa"),
+    optimizers=_optimizers,
+    dataset="squad",
+    task="question_answering",
+    check=check_positions,
+    fresh=(HEAD,),
+    defaults={"epochs": 2, "global_batch_size": 32, "clip_norm": 1.0, "evaluation_batch_size": 256},
+    # The sizes of the small model that kfrec run pre-trains.
+    local_defaults={
+        "encoder_layers": 4,
+        "encoder_width": 128,
+        "attention_heads": 4,
+        "feed_forward_width": 512,
+        "token_width": 128,
+        "learning_rate": 1e-3,
+    },
+)

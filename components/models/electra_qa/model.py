@@ -1,0 +1,127 @@
+"""ELECTRA's encoder with a head that finds the answer to a question in a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from components.errors import KfrecError
+from components.feature_spec import FeatureSpec
+from components.feature_spec.spec import FILENAME
+from components.models.electra_qa.answer_head import AnswerHead
+from components.models.electra_qa.parameters import ElectraQaParameters
+from components.models.encoder import read_text
+from components.models.layers.encoder import Encoder
+from components.models.layers.token_embeddings import TokenEmbeddings
+from components.models.layers.weights import Weights
+from components.models.loss import LossTerm
+from components.models.model import Table
+from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
+
+# The channel of the positions that no answer can have, and the targets.
+BLOCKED = "p_mask"
+START, END, HAS_NONE = "start_position", "end_position", "is_impossible"
+# Of data whose questions all have an answer.
+_POSSIBLE = -1e4
+
+
+class ElectraQa(tf.Module):
+    """The encoder of ``components.models.electra`` over [CLS] question [SEP] context [SEP], and ``AnswerHead``.
+
+        loss = (-log p(start) - log p(end | start)) / 2 + 0.5 * cross-entropy of having no answer
+
+    The last term is that of data with questions that have no answer. The answer of a window that does not hold it is
+    [CLS], the first position.
+
+    Args:
+        parameters: its sizes, those of the pre-trained model whose weights it starts from.
+        spec: with the channels ``tokens``, ``p_mask`` and ``label``.
+        seed: of the weights.
+        amp: whether to compute in float16; weights, normalisations, softmaxes, logits and losses are float32.
+    """
+
+    def __init__(self, parameters: ElectraQaParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
+        super().__init__()
+        weights = Weights(seed)
+        channels = read_text(spec, parameters)
+        (blocked, *_) = spec.channel(BLOCKED) or (None,)
+        if blocked is None or blocked.length != channels.length:
+            raise KfrecError(
+                f"{spec.folder / FILENAME}: channel {BLOCKED} has no feature of the length {channels.length}; prepare "
+                "questions with a data set such as squad"
+            )
+        missing = {START, END, HAS_NONE} - {target.name for target in spec.targets}
+        if missing:
+            raise KfrecError(
+                f"{spec.folder / FILENAME}: channel label lacks {', '.join(sorted(missing))}; prepare questions with a "
+                "data set such as squad"
+            )
+        self.serving_features = (channels.tokens.name, channels.segments.name, blocked.name)
+        self._impossible_weight, self._beam = parameters.impossible_weight, min(parameters.beam, channels.length)
+        sizes, width = parameters.sizes, parameters.embedding_width
+        self.embed = TokenEmbeddings(
+            weights.scope("embeddings"),
+            channels.vocabulary,
+            parameters.positions,
+            width,
+            sizes.dropout,
+            tf.float16 if amp else tf.float32,
+        )
+        self.tables = {channels.tokens.name: Table(self.embed.words, 0, channels.vocabulary)}
+        self.encoder = Encoder(weights.scope("encoder"), width, sizes)
+        encoding = spec.metadata.get("encoding") or {}
+        self.head = AnswerHead(weights.scope("answer"), sizes.width, bool(encoding.get("version_2")))
+
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        """See ``components.models.model.Model``.
+
+        Returns:
+            SPAN_STARTS, SPAN_ENDS: int32 ``[B, N]``, positions of the N likeliest spans, both inclusive; SPAN_SCORES:
+            float32 ``[B, N]``, the sums of the log-probabilities of start and end; IMPOSSIBLE: float32 ``[B]``, the
+            logit that the text has no answer.
+        """
+        states, blocked = self._states(features, training)
+        starts = self.head.starts(states, blocked)
+        spans = self.head.spans(states, blocked, starts, self._beam)
+        if self.head.has_impossible:
+            impossible = self.head.impossibles(states, starts)
+        else:
+            impossible = tf.fill(tf.shape(starts)[:1], _POSSIBLE)
+        return {
+            SPAN_STARTS: spans.starts,
+            SPAN_ENDS: spans.ends,
+            SPAN_SCORES: spans.scores,
+            IMPOSSIBLE: impossible,
+        }
+
+    def loss_terms(
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
+        """See ``components.models.model.Model``; of the outputs, only ``start_logits`` are computed, ``[B, L]``."""
+        states, blocked = self._states(features, training)
+        starts = self.head.starts(states, blocked)
+        ends = self.head.ends(states, blocked, targets[START][:, tf.newaxis])[:, 0]
+        each = tf.ones_like(mask, tf.float32)
+        terms = {
+            "start": LossTerm(_losses(targets[START], starts), each, 0.5),
+            "end": LossTerm(_losses(targets[END], ends), each, 0.5),
+        }
+        if self.head.has_impossible:
+            logits = self.head.impossibles(states, starts)
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(targets[HAS_NONE], logits)
+            terms["impossible"] = LossTerm(losses, each, self._impossible_weight)
+        return {"start_logits": starts}, terms
+
+    def _states(self, features: Mapping[str, tf.Tensor], training: bool) -> tuple[tf.Tensor, tf.Tensor]:
+        """The states of the tokens, and the positions that no answer can have."""
+        tokens, segments, blocked = (features[name] for name in self.serving_features)
+        return self.encoder(self.embed(tokens, segments, training), tokens > 0, training), blocked > 0
+
+
+def _losses(positions: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(positions, logits)
