@@ -19,6 +19,8 @@ from pipelines.task_settings import ClusterSettings
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
 
+    from pipelines.chain import Chain
+
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 API_VERSION = "pipelines.kubeflow.org/v2beta1"
@@ -26,7 +28,8 @@ API_VERSION = "pipelines.kubeflow.org/v2beta1"
 _COMPILED = ("# PIPELINE DEFINITION", "apiVersion: pipelines.kubeflow.org/")
 
 
-def _definition(pipeline: Pipeline, settings: ClusterSettings) -> BaseComponent:
+def _definition(pipeline: Pipeline | Chain, settings: ClusterSettings) -> BaseComponent:
+    from pipelines.chain import CHAIN, chained_pipeline
     from pipelines.prediction import prediction_pipeline
     from pipelines.retraining import retraining_pipeline
     from pipelines.training import training_pipeline
@@ -35,11 +38,12 @@ def _definition(pipeline: Pipeline, settings: ClusterSettings) -> BaseComponent:
         TRAINING: training_pipeline,
         RETRAINING: retraining_pipeline,
         PREDICTION: prediction_pipeline,
+        CHAIN: chained_pipeline,
     }
     return define[pipeline.kind](pipeline, settings.configure, CLUSTER_DEFAULTS)
 
 
-def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:
+def compiled(pipeline: Pipeline | Chain, settings: ClusterSettings) -> str:
     """The IR YAML of a pipeline: its specification and, in a second document, its Kubernetes configuration.
 
     Args:
@@ -101,7 +105,7 @@ def version_name(ir: str) -> str:
     return f"{VERSION}-{hashlib.sha256(ir.encode()).hexdigest()[:8]}"
 
 
-def write_compiled(folder: Path, settings: ClusterSettings, pipelines: Iterable[Pipeline]) -> list[Path]:
+def write_compiled(folder: Path, settings: ClusterSettings, pipelines: Iterable[Pipeline | Chain]) -> list[Path]:
     """Writes ``<pipeline>.yaml`` and ``<pipeline>.kubernetes.yaml`` for each pipeline and returns their paths.
 
     Raises:

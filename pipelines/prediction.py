@@ -8,6 +8,7 @@ from typing import Any
 from kfp.dsl.graph_component import GraphComponent
 
 from pipelines.defaults import Pipeline
+from pipelines.parameters import pipeline_parameters
 from pipelines.training import Configure, kfp_pipeline, task_of
 
 
@@ -26,5 +27,8 @@ def prediction_pipeline(
 
     summary = "Scores files of raw rows with a registered model and writes the scores beside them."
     return kfp_pipeline(
-        pipeline, summary, lambda values: configure(task_of("predict", pipeline, values), "predict"), defaults
+        pipeline.kfp_name,
+        summary,
+        lambda values: configure(task_of("predict", pipeline, values), "predict"),
+        pipeline_parameters(pipeline, defaults),
     )

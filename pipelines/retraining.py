@@ -43,4 +43,4 @@ def retraining_pipeline(
             train(**training_arguments(pipeline, values, decision.outputs))
 
     summary = "Trains on the newest data version, if there is new data, and compares the model with the champion."
-    return kfp_pipeline(pipeline, summary, wire, defaults)
+    return kfp_pipeline(pipeline.kfp_name, summary, wire, pipeline_parameters(pipeline, defaults))

@@ -11,18 +11,26 @@ from kfp.dsl.graph_component import GraphComponent
 from kfp.dsl.pipeline_task import PipelineTask
 
 from components import registry
+from components.parameters import Parameter
 from components.steps.catalog import STEPS
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier
 from pipelines.steps import EXTENSIONS, artifact_type, component, extensions_of
 
+# The result of a training: where its model is.
+TRAINED = "trained_model"
 # Called with each task and the name of its step.
 Configure = Callable[[PipelineTask, str], None]
 
 
-def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure, earlier: Earlier, last: str) -> None:
-    """Connects the steps; ``values`` are the pipeline's parameters by pipeline-wide name."""
+def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure, earlier: Earlier, last: str) -> Any:
+    """Connects the steps; ``values`` are the pipeline's parameters by pipeline-wide name.
+
+    Returns:
+        Where the trained model is, unless an earlier attempt trained it.
+    """
+    trained: list[Any] = []
 
     def run(name: str, **inputs: Any) -> Any:
         """The step's output, from its task or an earlier attempt."""
@@ -32,12 +40,15 @@ def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure, e
             return dsl.importer(artifact_uri=earlier.artifacts[output], artifact_class=kind, reimport=False).output
         task = task_of(name, pipeline, values, earlier.run_id, **inputs)
         configure(task, name)
+        if TRAINED in STEPS[name].results:
+            trained.append(task.outputs[TRAINED])
         return task.outputs[output]
 
     made: dict[str, Any] = {}
     for name in up_to(last):
         (output,) = STEPS[name].outputs
         made[output] = run(name, **{input_name: made[input_name] for input_name in STEPS[name].inputs})
+    return trained[0] if trained else None
 
 
 def up_to(last: str) -> tuple[str, ...]:
@@ -67,20 +78,25 @@ def task_of(name: str, pipeline: Pipeline, values: Mapping[str, Any], run_id: st
 
 
 def kfp_pipeline(
-    pipeline: Pipeline, summary: str, wire: Callable[[Mapping[str, Any]], None], defaults: Mapping[str, Any] | None
+    name: str,
+    summary: str,
+    wire: Callable[[Mapping[str, Any]], Any],
+    parameters: Mapping[str, Parameter],
+    returns: bool = False,
 ) -> GraphComponent:
     """A pipeline with all its parameters in signature and docstring.
 
     Args:
-        pipeline: names it and its parameters.
+        name: in KFP.
         summary: the first line of its description.
         wire: creates the tasks, from the parameters by pipeline-wide name.
-        defaults: local or cluster defaults of parameters.
+        parameters: by that name.
+        returns: whether what ``wire`` returns, text, is the pipeline's output.
     """
-    parameters = pipeline_parameters(pipeline, defaults)
 
-    def function(*values: Any) -> None:
-        wire(dict(zip(parameters, values, strict=True)))
+    def function(*values: Any) -> Any:
+        result = wire(dict(zip(parameters, values, strict=True)))
+        return result if returns else None
 
     arguments = [
         inspect.Parameter(
@@ -88,10 +104,11 @@ def kfp_pipeline(
         )
         for name, p in parameters.items()
     ]
-    function.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
+    returned = str if returns else inspect.Signature.empty
+    function.__signature__ = inspect.Signature(arguments, return_annotation=returned)  # type: ignore[attr-defined]
     described = "\n".join(f"    {name}: {parameter.description}" for name, parameter in parameters.items())
     function.__doc__ = f"{summary}\n\nArgs:\n{described}\n"
-    return dsl.pipeline(name=pipeline.kfp_name)(function)
+    return dsl.pipeline(name=name)(function)
 
 
 def training_pipeline(
@@ -100,6 +117,7 @@ def training_pipeline(
     defaults: Mapping[str, Any] | None = None,
     earlier: Earlier = Earlier(),  # noqa: B008
     last: str = "register",
+    returns: bool = False,
 ) -> GraphComponent:
     """The pipeline for KFP's compiler or kfp.local.
 
@@ -109,6 +127,13 @@ def training_pipeline(
         defaults: local or cluster defaults of parameters.
         earlier: finished steps of an earlier attempt, to reuse their outputs; at least one step must remain.
         last: the last step to run.
+        returns: whether the location of the trained model is the pipeline's output; nothing may be reused then.
     """
     summary = f"Raw logs to a trained, evaluated and registered model: {registry.model(pipeline.model).title}."
-    return kfp_pipeline(pipeline, summary, lambda values: _wire(pipeline, values, configure, earlier, last), defaults)
+    return kfp_pipeline(
+        pipeline.kfp_name,
+        summary,
+        lambda values: _wire(pipeline, values, configure, earlier, last),
+        pipeline_parameters(pipeline, defaults),
+        returns,
+    )

@@ -37,6 +37,8 @@ class ModelDefinition:
         serving: returns the context in which the exported signature is traced, such as one that trims histories.
         explanation: takes what the model explained, and returns sections of the report; for a model that is
             ``components.models.model.Explaining``.
+        inherited: names of the parameters, such as sizes, that must be those of the model whose weights it starts from;
+            none if it never follows another training.
         fresh: prefixes of the names of weights that need no counterpart in a model to start from (``warm_start_path``),
             such as the head of a fine-tuning.
         defaults: defaults of the steps' parameters, by pipeline name, that override those of the data set, the task and
@@ -58,6 +60,7 @@ class ModelDefinition:
     check: Callable[[Any, Mapping[str, ListLength]], None] = lambda parameters, lengths: None
     serving: Callable[[], AbstractContextManager[None]] = nullcontext
     explanation: Callable[[Explained], Sequence[Section]] = lambda explained: ()
+    inherited: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)

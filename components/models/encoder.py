@@ -95,6 +95,18 @@ class EncoderParameters:
             )
 
 
+# Parameters that a model has in common with the one whose weights it starts from.
+SIZES = (
+    "electra_size",
+    "encoder_layers",
+    "encoder_width",
+    "attention_heads",
+    "feed_forward_width",
+    "token_width",
+    "positions",
+)
+
+
 def check_positions(parameters: Any, lengths: Mapping[str, ListLength]) -> None:
     """The ``check`` of a model of texts.
 

@@ -51,6 +51,16 @@ def add_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="set a pipeline parameter")
 
 
+def add_after(parser: argparse.ArgumentParser) -> None:
+    """--after, the model whose training comes first."""
+    parser.add_argument(
+        "--after",
+        default="",
+        metavar="NAME",
+        help="train this model first, and start from its weights; its parameters have first_ before their names",
+    )
+
+
 def add_endpoint(parser: argparse.ArgumentParser) -> None:
     """--endpoint and --namespace of KFP."""
     parser.add_argument("--endpoint", default="", metavar="URL", help="KFP's API (default: KFP_ENDPOINT)")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.electra.parameters import ElectraParameters
-from components.models.encoder import check_positions
+from components.models.encoder import SIZES, check_positions
 from components.models.optimizers import make_optimizer
+from components.text.special import CHANNEL
 
 if TYPE_CHECKING:
     from components.models.model import Model
@@ -40,6 +41,8 @@ MODEL = ModelDefinition(
     dataset="text",
     task="replaced_token",
     check=check_positions,
+    needs=(CHANNEL,),
+    inherited=(*SIZES, "generator_share"),
     # Of the first phase, on texts of 128 tokens; the micro-batch is that of a GPU of 40 GB in mixed precision.
     defaults={
         "epochs": 1000,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.electra_qa.parameters import ElectraQaParameters
-from components.models.encoder import check_positions
+from components.models.encoder import SIZES, check_positions
 from components.models.optimizers import make_optimizer
+from components.text.special import CHANNEL
 
 if TYPE_CHECKING:
     from components.models.model import Model
@@ -51,6 +52,8 @@ MODEL = ModelDefinition(
     dataset="squad",
     task="question_answering",
     check=check_positions,
+    needs=(CHANNEL,),
+    inherited=SIZES,
     fresh=(HEAD,),
     defaults={"epochs": 2, "global_batch_size": 32, "clip_norm": 1.0, "evaluation_batch_size": 256},
     # The sizes of the small model that kfrec run pre-trains.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from components import registry
 from components.errors import KfrecError
-from pipelines.cli.options import add_choices, add_registry, add_settings
-from pipelines.defaults import every_pipeline
+from pipelines.cli.options import add_after, add_choices, add_registry, add_settings
+from pipelines.defaults import TRAINING, Pipeline, every_pipeline
 
 SUMMARY = "write the pipelines as KFP's IR YAML and as Kubernetes manifests"
 
@@ -18,25 +18,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", default="", metavar="NAME", help="only the pipelines of this model (default: all models)"
     )
     add_choices(parser)
+    add_after(parser)
     parser.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
     add_settings(parser)
     add_registry(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
+    from pipelines.chain import Chain, chain_of
     from pipelines.compilation import write_compiled
     from pipelines.task_settings import load_settings
 
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
     if options.model:
         registry.model(options.model)
-    elif options.dataset or options.task:
-        raise KfrecError("--dataset and --task need a --model; name the model whose pipelines to write")
-    pipelines = [
+    elif options.dataset or options.task or options.after:
+        raise KfrecError("--dataset, --task and --after need a --model; name the model whose pipelines to write")
+    pipelines: list[Pipeline | Chain] = [
         one._replace(dataset=options.dataset, task=options.task)
         for one in every_pipeline()
         if options.model in ("", one.model)
     ]
+    if options.after:
+        pipelines = [chain_of(options.after, Pipeline(TRAINING, options.model, options.dataset, options.task))]
     for path in write_compiled(Path(options.output), settings, pipelines):
         print(path)
     return 0

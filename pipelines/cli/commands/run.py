@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from components.errors import KfrecError
 from pipelines.cli.options import (
     PARAMETERS_LISTED,
+    add_after,
     add_pipeline,
     add_set,
     add_tracked_workdir,
@@ -28,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--source", metavar="WHERE", help="folder, http(s)://, gs:// or s3:// prefix, or synthetic (default)"
     )
     add_set(parser)
+    add_after(parser)
     parser.add_argument("--workers", metavar="N", help="Horovod processes that train together (default 1)")
     parser.add_argument(
         "--resume",
@@ -47,13 +50,38 @@ def execute(options: argparse.Namespace) -> int:
     if options.workers is not None:
         values["workers"] = options.workers
     use_store_of(options)
-    if options.resume is None:
+    if options.after:
+        summary = _chained(options, values)
+    elif options.resume is None:
         summary = run(pipeline_of(options), values, workdir_of(options))
     else:
         summary = resume(_resumed(options), values)
     if summary is not None:
         print(summary)
     return 0
+
+
+def _chained(options: argparse.Namespace, values: dict[str, Any]) -> Path | None:
+    """Runs two trainings, of which the second starts from the first one's model.
+
+    Raises:
+        KfrecError: --resume is given, or see ``pipelines.chain.chain_of`` and ``pipelines.local.run``.
+    """
+    from pipelines.chain import chain_of, divided
+    from pipelines.local import arguments_of, run
+    from pipelines.runs.record import read_record
+
+    if options.resume is not None:
+        raise KfrecError("--after starts two runs, and --resume continues one; give one of them")
+    workdir = workdir_of(options)
+    chain = chain_of(options.after, pipeline_of(options))
+    first, second = divided(chain, values)
+    arguments_of(chain.second, second, workdir)  # what is wrong with it is told before the first training
+    summary = run(chain.first, first, workdir)
+    assert summary is not None
+    print(summary)
+    (model,) = read_record(summary.parent).steps["train"]["outputs"].values()
+    return run(chain.second, second | dict.fromkeys(chain.linked, model), workdir)
 
 
 def _resumed(options: argparse.Namespace) -> Path:

@@ -1,0 +1,135 @@
+"""Two trainings, of which the second starts from the model of the first: a fine-tuning, or a phase of longer texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kfp.dsl.graph_component import GraphComponent
+
+from components import registry
+from components.errors import KfrecError
+from components.parameters import Parameter
+from pipelines.defaults import TRAINING, Pipeline
+from pipelines.parameters import pipeline_parameters
+from pipelines.training import Configure, kfp_pipeline, training_pipeline
+
+# Begins the names of the parameters of the first training.
+FIRST = "first_"
+CHAIN = "chain"
+# Parameter that the first model is the vocabulary of.
+_VOCABULARY = "workflow"
+
+
+class Chain(NamedTuple):
+    """Two trainings.
+
+    Attributes:
+        first: the training whose model the second one starts from.
+        second: the other training.
+    """
+
+    first: Pipeline
+    second: Pipeline
+
+    @property
+    def kind(self) -> str:
+        return CHAIN
+
+    @property
+    def name(self) -> str:
+        """The name of its file, such as ``electra-qa-after-electra-training``."""
+        return f"{self.second.name.removesuffix(f'-{TRAINING}')}-after-{self.first.name}"
+
+    @property
+    def kfp_name(self) -> str:
+        """Its name in KFP."""
+        return f"kfrec-{self.name}"
+
+    @property
+    def link(self) -> str:
+        """The parameter of the second training that is the first one's model.
+
+        The same model keeps its moments, another one takes the weights that have the names of its own.
+        """
+        return "continue_path" if self.first.model == self.second.model else "warm_start_path"
+
+    @property
+    def linked(self) -> tuple[str, str]:
+        """The parameters of the second training that the first one sets."""
+        return self.link, _VOCABULARY
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Parameters that both trainings have in common: those that the second model keeps from the first."""
+        return registry.model(self.second.model).inherited
+
+
+def chain_of(first: str, second: Pipeline) -> Chain:
+    """The chain of a model's own training and another training.
+
+    Args:
+        first: name of the model.
+        second: the other training.
+
+    Raises:
+        KfrecError: it is no training, or its model cannot start from this one.
+    """
+    if second.kind != TRAINING:
+        raise KfrecError(
+            f"--after {first}: a {second.kind} does not begin with another training; leave one of them out"
+        )
+    begins, kept = registry.model(first), registry.model(second.model).inherited
+    known = pipeline_parameters(Pipeline(TRAINING, begins.name))
+    if not kept or set(kept) - set(known):
+        raise KfrecError(f"--after {first}: model {second.model} cannot start from its weights; leave it out")
+    return Chain(Pipeline(TRAINING, first), second)
+
+
+def chain_parameters(
+    chain: Chain, first: Mapping[str, Any] | None = None, second: Mapping[str, Any] | None = None
+) -> dict[str, Parameter]:
+    """Parameters by name: those of the second training, and those of the first with FIRST before their names.
+
+    Args:
+        chain: the trainings.
+        first: local or cluster defaults of the first training.
+        second: of the second.
+    """
+    begins, ends = pipeline_parameters(chain.first, first), pipeline_parameters(chain.second, second)
+    return {
+        **{f"{FIRST}{name}": parameter for name, parameter in begins.items() if name not in chain.shared},
+        **{name: parameter for name, parameter in ends.items() if name not in chain.linked},
+    }
+
+
+def divided(chain: Chain, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a chain's parameters as those of its trainings.
+
+    Args:
+        chain: the trainings.
+        values: by name, as of ``chain_parameters``.
+    """
+    first = {name.removeprefix(FIRST): value for name, value in values.items() if name.startswith(FIRST)}
+    second = {name: value for name, value in values.items() if not name.startswith(FIRST)}
+    return {**first, **{name: second[name] for name in chain.shared if name in second}}, second
+
+
+def chained_pipeline(chain: Chain, configure: Configure, defaults: Mapping[str, Any]) -> GraphComponent:
+    """The pipeline for KFP's compiler.
+
+    Args:
+        chain: the trainings.
+        configure: applies cluster settings to each task.
+        defaults: local or cluster defaults of parameters.
+    """
+    first, second = (training_pipeline(each, configure, defaults, returns=True) for each in chain)
+
+    def wire(values: Mapping[str, Any]) -> None:
+        begins, ends = divided(chain, values)
+        model = first(**begins).output
+        second(**ends, **dict.fromkeys(chain.linked, model))
+
+    titles = [registry.model(each.model).title for each in chain]
+    summary = f"Trains {titles[0]}, and then {titles[1]} from its weights."
+    return kfp_pipeline(chain.kfp_name, summary, wire, chain_parameters(chain, defaults, defaults))

@@ -1,0 +1,98 @@
+"""Two trainings in one pipeline, of which the second starts from the model of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.errors import KfrecError
+from components.registry import model
+from pipelines.chain import Chain, chain_of, chain_parameters, divided
+from pipelines.cli import main
+from pipelines.compilation import compiled
+from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline
+from pipelines.parameters import pipeline_parameters
+from pipelines.task_settings import load_settings
+
+MakeOnce = Callable[[str, Callable[[Path], None]], Path]
+
+
+@pytest.fixture(scope="module", params=["electra_qa", "electra"])
+def chain(request: pytest.FixtureRequest) -> Chain:
+    return chain_of("electra", Pipeline(TRAINING, request.param))
+
+
+@pytest.fixture(scope="module")
+def spec(chain: Chain, made_once: MakeOnce) -> dict[str, Any]:
+    def write(folder: Path) -> None:
+        (folder / "ir.yaml").write_text(compiled(chain, load_settings()))
+
+    return next(yaml.load_all((made_once(chain.name, write) / "ir.yaml").read_text(), yaml.CSafeLoader))
+
+
+def test_the_second_training_begins_with_the_model_and_the_vocabulary_of_the_first(
+    chain: Chain, spec: dict[str, Any]
+) -> None:
+    tasks = spec["root"]["dag"]["tasks"]
+    first, second = (next(t for n, t in tasks.items() if n.startswith(each.kfp_name)) for each in chain)
+    if chain.first.model == chain.second.model:  # KFP numbers equal names
+        first, second = sorted(tasks.values(), key=lambda task: len(task.get("dependentTasks", ())))
+    (producer,) = second["dependentTasks"]
+    link = {"taskOutputParameter": {"outputParameterKey": "Output", "producerTask": producer}}
+    given = second["inputs"]["parameters"]
+    assert given[chain.link] == given["workflow"] == link
+    assert chain.link == ("continue_path" if chain.second.model == "electra" else "warm_start_path")
+    assert first["inputs"]["parameters"]["epochs"] == {"componentInputParameter": "first_epochs"}
+    for task in (first, second):
+        assert task["inputs"]["parameters"]["encoder_layers"] == {"componentInputParameter": "encoder_layers"}
+    trainings = [c["dag"]["tasks"] for c in spec["components"].values() if "train" in c.get("dag", {}).get("tasks", {})]
+    assert [set(tasks) for tasks in trainings] == [set(Pipeline().steps)] * 2
+
+
+def test_every_parameter_of_both_is_in_the_ui_but_those_that_link_them(chain: Chain, spec: dict[str, Any]) -> None:
+    shown = spec["root"]["inputDefinitions"]["parameters"]
+    expected = chain_parameters(chain, CLUSTER_DEFAULTS, CLUSTER_DEFAULTS)
+    assert {name: entry["defaultValue"] for name, entry in shown.items()} == {
+        name: parameter.plain_default for name, parameter in expected.items()
+    }
+    assert not {chain.link, "workflow"} & set(shown) and {"encoder_layers", "first_epochs", "epochs"} <= set(shown)
+
+
+def test_values_go_to_their_trainings(chain: Chain) -> None:
+    first, second = divided(chain, {"first_epochs": 3, "epochs": 2, "encoder_layers": 4, "source": "squad"})
+    assert first == {"epochs": 3, "encoder_layers": 4}
+    assert second == {"epochs": 2, "encoder_layers": 4, "source": "squad"}
+
+
+def test_inherited_parameters_are_those_of_both_models() -> None:
+    for name in ("electra", "electra_qa"):
+        kept = model(name).inherited
+        assert kept and set(kept) <= set(pipeline_parameters(Pipeline(TRAINING, "electra")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "sim", "--after", "electra"], "--after electra: model sim cannot start from its weights"),
+        (["--model", "electra_qa", "--after", "din"], "--after din: model electra_qa cannot start from its weights"),
+        (["--model", "electra_qa", "--after", "elektra"], "no model 'elektra'"),
+        (["--model", "electra_qa", "--after", "electra", "--set", "epochs=no"], "parameter epochs='no'"),
+        (["--model", "electra_qa", "--after", "electra", "--resume", "last"], "--after starts two runs"),
+        (["--model", "electra_qa", "--after", "electra", "--set", "first_epoch=1"], "epoch"),
+    ],
+)
+def test_trainings_that_do_not_fit_are_refused_before_one_begins(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--workdir", str(tmp_path), *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_a_retraining_begins_with_no_other_training() -> None:
+    with pytest.raises(KfrecError, match="--after electra: a retraining does not begin with another training"):
+        chain_of("electra", Pipeline(RETRAINING, "electra_qa"))
