@@ -16,6 +16,7 @@ from components.steps.catalog import STEPS, worker_parameters
 from components.steps.command import argument_parser
 from components.steps.parser import chosen
 from components.train import worker
+from pipelines.chain import chain_of, chain_parameters
 from pipelines.cli import parser
 from pipelines.cli.options import pipeline_of
 from pipelines.parameters import parse_assignment, pipeline_parameters
@@ -141,7 +142,10 @@ def check_kfrec(command: Shown) -> None:
     if words[0] in ("run", "submit", "compile", "parameters") and (given["model"] or "NAME") not in _PLACEHOLDERS:
         registry.model(given["model"])
         if given.get("set"):
-            known = pipeline_parameters(pipeline_of(options))
+            pipeline = pipeline_of(options)
+            known = pipeline_parameters(pipeline)
+            if given.get("after"):
+                known = chain_parameters(chain_of(given["after"], pipeline))
             for name, value in map(parse_assignment, options.set):
                 if (name, value) not in (("name", "value"), ("NAME", "VALUE")):
                     if name not in known:

@@ -64,5 +64,8 @@ MODEL = ModelDefinition(
         "feed_forward_width": 512,
         "token_width": 128,
         "learning_rate": 1e-3,
+        "max_seq_length": 128,
+        "doc_stride": 48,
+        "max_query_length": 32,
     },
 )
