@@ -31,7 +31,7 @@ from tests.train.texts import LENGTH, VOCABULARY, write_texts
 pytestmark = pytest.mark.slow
 
 LONG = LENGTH + 16
-SIZES = dict(
+SIZES: dict[str, Any] = dict(
     encoder_layers=1, encoder_width=16, attention_heads=2, feed_forward_width=32, token_width=8, positions=LONG
 )  # fmt: skip
 SETTINGS: dict[str, Any] = dict(

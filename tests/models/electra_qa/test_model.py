@@ -125,7 +125,7 @@ def test_spans_are_the_likeliest_starts_and_their_likeliest_ends() -> None:
     for row in range(5):
         blocked = features["p_mask"][row] > 0
         starts = log_softmax(np.where(blocked, NEVER, dense(model.head.start, states[row])[:, 0]))
-        expected = {}
+        expected: dict[tuple[int, int], float] = {}
         for start in np.argsort(-starts)[:BEAM]:
             ends = log_softmax(ends_by_hand(model.head, states[row], start, blocked))
             expected |= {(start, end): starts[start] + ends[end] for end in np.argsort(-ends)[:BEAM]}
@@ -185,7 +185,8 @@ def test_the_learning_rate_falls_from_layer_to_layer(name: str, depth: int) -> N
 
 def test_a_step_moves_each_layer_by_its_share_of_the_rate() -> None:
     given = {"layer_decay": "0.5", "warmup_share": "0", "weight_decay": "0", "encoder_layers": "2", "epochs": "1"}
-    parameters, model = build(worker_parameters("electra_qa"), given), make()
+    parameters: Any = build(worker_parameters("electra_qa"), given)
+    model = make()
     (group,) = registry.model("electra_qa").optimizers(parameters, model, 1000)
     before = {name_of(v): v.numpy() for v in model.trainable_variables}
     group.optimizer.build(group.variables)
