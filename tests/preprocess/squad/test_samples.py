@@ -32,7 +32,8 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answered(output: Path, split: str) -> dict[int, list[str]]:
     """The texts at the targets of each question's windows, read from the side table."""
-    tables, texts = QuestionTables(side_tables(output)), {}
+    tables = QuestionTables(side_tables(output))
+    texts: dict[int, list[str]] = {}
     for row in samples(output, split):
         found = texts.setdefault(row["question"], [])
         if row["start_position"]:
