@@ -18,7 +18,7 @@ _WINDOW = 32 << 20
 @kernel
 def _count_values(data, offsets, fields, scratch, start, found, follows, counts, problem):  # type: ignore[no-untyped-def]
     """Counts the values of the one feature of ``fields`` in each frame of ``data``; returns whether all have it."""
-    keys, key_ends, heads, room, _, limits, floats = fields
+    keys, key_ends, heads, room, _, limits, floats, _ = fields
     for record in range(len(counts)):
         problem[1] = record
         begin = offsets[record] - offsets[0] + HEADER

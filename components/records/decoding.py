@@ -26,7 +26,7 @@ from components.records.layout import (
 from components.records.varint import MALFORMED, TOO_MANY, read_packed, read_varint, saturated, short_varint
 
 # Kinds of defects of a record; problems.py turns them into messages.
-FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, OTHER_TYPE, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE = range(1, 9)
+FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, OTHER_TYPE, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE, UNEQUAL = range(1, 10)
 
 ABSENT = -1
 _FRAME_BYTES = HEADER + FOOTER
@@ -57,7 +57,7 @@ def decode(data, offsets, samples, fields, out, starts, row, found, follows, pro
     Returns:
         Whether all records are valid.
     """
-    keys, key_ends, heads, lengths, padded, limits, floats = fields
+    keys, key_ends, heads, lengths, padded, limits, floats, partners = fields
     for record in range(len(samples)):
         problem[1] = record
         at = offsets[record] - offsets[0]
@@ -76,7 +76,7 @@ def decode(data, offsets, samples, fields, out, starts, row, found, follows, pro
             out, starts, row, found, follows, problem,
         )  # fmt: skip
         if kind == 0:
-            kind = _complete(samples[record], lengths, padded, out, starts, row, found, problem)
+            kind = _complete(samples[record], lengths, padded, partners, out, starts, row, found, problem)
         if kind != 0:
             problem[0] = kind
             return False
@@ -345,8 +345,8 @@ def _is_name(data, at, end, keys, key_ends, feature):  # type: ignore[no-untyped
 
 
 @kernel
-def _complete(samples, lengths, padded, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
-    """Pads short lists and checks that no feature is missing."""
+def _complete(samples, lengths, padded, partners, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+    """Pads short lists and checks that no feature is missing, and that the lists of a history are equally long."""
     for feature in range(len(lengths)):
         count = found[feature]
         room = samples * lengths[feature]
@@ -355,6 +355,9 @@ def _complete(samples, lengths, padded, out, starts, row, found, problem):  # ty
         problem[3] = count
         if count == ABSENT or (count == 0 and not padded[feature]):
             return MISSING
+        if count != found[partners[feature]]:
+            problem[4] = partners[feature]
+            return WRONG_COUNT if samples != 1 else UNEQUAL
         if count < room:
             if samples != 1:
                 return WRONG_COUNT

@@ -64,7 +64,7 @@ def encode_samples(
 
 @kernel
 def _encode(packed, starts, samples_per_record, fields, cursors, payloads, out, ends):  # type: ignore[no-untyped-def]
-    keys, key_ends, heads, _, _, _, floats = fields
+    keys, key_ends, heads, _, _, _, floats, _ = fields
     features = len(payloads)
     at = 0
     for record in range(len(ends)):

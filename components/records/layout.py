@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components.feature_spec import Feature, FeatureSpec
+from components.feature_spec import Channel, Feature, FeatureSpec
 from components.native.arrays import ALIGNMENT
 from components.native.compiled import kernel
 from components.native.words import SLACK
@@ -34,6 +34,7 @@ class Fields(NamedTuple):
         padded: whether the feature is a list, which may be shorter than its length.
         limits: largest accepted value of each.
         floats: whether the feature is float32.
+        partners: the first feature of the same history, whose lists are as long in a record; else the feature itself.
     """
 
     keys: np.ndarray
@@ -43,6 +44,7 @@ class Fields(NamedTuple):
     padded: np.ndarray
     limits: np.ndarray
     floats: np.ndarray
+    partners: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,18 @@ def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
         np.array([f.length is not None for f in features]),
         np.array(limits, np.int64),
         np.array([f.is_float for f in features]),
+        _partners(spec, names),
     )
     return Layout(features, fields)
+
+
+def _partners(spec: FeatureSpec, names: Sequence[str]) -> np.ndarray:
+    """See ``Fields``."""
+    partners = np.arange(len(names))
+    for channel in (Channel.POSITIVE, Channel.NEGATIVE):
+        places = [place for place, name in enumerate(names) if name in spec.channels.get(channel, ())]
+        partners[places] = places[:1] * len(places)
+    return partners
 
 
 def _head(key: bytes, is_float: bool, words: int) -> np.ndarray:

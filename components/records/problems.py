@@ -53,6 +53,12 @@ def explain(path: Path, first_record: int, layout: Layout, problem: np.ndarray) 
             f"{where}: feature {feature.name} does not have {feature.length or 1} values for each of the record's "
             f"samples; correct its dimensions or prebatch_size in {FILENAME}"
         )
+    if kind == decoding.UNEQUAL:
+        other = layout.features[count].name
+        return KfrecError(
+            f"{where}: feature {feature.name} has another number of values ({value}) than {other}, whose history it is "
+            f"part of; write lists of one length"
+        )
     return KfrecError(f"{where}: feature {feature.name} has {_outside(layout, index, value, count)}")
 
 

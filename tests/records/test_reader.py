@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +229,17 @@ def test_a_record_that_breaks_the_specification_is_named(
     write(tmp_path / "a.tfrecord", samples)
     with pytest.raises(KfrecError, match=f"a.tfrecord: record {record}: {told}"):
         list(Records(spec_of(tmp_path, "a.tfrecord"), "train").batches(4))
+
+
+def test_histories_of_unequal_length_are_refused_and_other_lists_are_not(tmp_path: Path) -> None:
+    sample = {"label": 1, "uid": 3, "item_pos": [5, 6, 7], "cat_pos": [2, 2, 4]}
+    write(tmp_path / "a.tfrecord", [sample, {**sample, "cat_pos": [4]}])
+    lists = spec_of(tmp_path, "a.tfrecord")
+    assert next(Records(lists, "train").batches(2))["cat_pos"].tolist() == [[0, 0, 0, 0, 2, 2, 4], [0] * 6 + [4]]
+    history = replace(lists, channels={**lists.channels, "positive_history": ("item_pos", "cat_pos")})
+    with pytest.raises(KfrecError, match=r"record 1: feature cat_pos has another number of values \(1\) than item_pos"):
+        next(Records(history, "train").batches(2))
+    assert next(Records(history, "train", ["cat_pos"]).batches(2))["cat_pos"][1].tolist() == [0] * 6 + [4]
 
 
 def test_a_flipped_bit_is_a_checksum_error(tmp_path: Path) -> None:
