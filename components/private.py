@@ -31,6 +31,20 @@ def open_own(path: Path | str, mode: int = 0o600) -> int:
         raise KfrecError(f"{path}: is a symbolic link, which somebody else may have made; remove it") from None
 
 
+def require_inside(folder: Path, path: Path) -> None:
+    """Rejects a link that leads out of its folder: whoever supplies a folder must not choose other files.
+
+    Args:
+        folder: the folder, which may itself be reached by links.
+        path: a file below it.
+
+    Raises:
+        KfrecError: the file, or a folder on the way, is such a link.
+    """
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise KfrecError(f"{path}: is a link that leads out of {folder}; put the file itself there, as cp -L does")
+
+
 def is_private(folder: Path) -> bool:
     """Whether only this user, or root, may change what is in a folder."""
     try:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
+# The environment variable by which a child process gets what its arguments show without passwords: JSON, from what is
+# shown to what it stands for. Other users of a machine see a process's arguments, and not its environment.
+VARIABLE = "KFREC_SECRETS"
 # Replaces a redacted password.
 HIDDEN = "***"
 # What stands before the last @ of an address and its query; a secret key may hold slashes.
@@ -35,3 +41,15 @@ def _hidden(found: re.Match[str]) -> str:
 def without_passwords(values: dict[str, Any]) -> dict[str, Any]:
     """The same for all text values."""
     return {name: without_password(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def handed_over(values: Mapping[str, Any]) -> str:
+    """The content of VARIABLE for values that are shown ``without_passwords``."""
+    texts = {value for value in values.values() if isinstance(value, str)}
+    return json.dumps({shown: text for text in texts if (shown := without_password(text)) != text})
+
+
+def with_passwords(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as they were before ``without_passwords``, by VARIABLE; others stay as they are."""
+    known = json.loads(os.environ.get(VARIABLE) or "{}")
+    return {name: known.get(value, value) if isinstance(value, str) else value for name, value in values.items()}

@@ -21,7 +21,8 @@ from components.lifetime import as_parent
 from components.parameters import build
 from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
-from components.secrets import without_passwords
+from components.secrets import VARIABLE as SECRETS
+from components.secrets import handed_over, without_passwords
 from components.steps.catalog import MPIJOB, STEPS
 from components.temporary import temporary_folder
 from components.tracking.run import end_failed
@@ -123,8 +124,8 @@ def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
     from pipelines.prediction import prediction_pipeline
 
     if "predict" not in earlier.steps:
-        with _kfp_local(record.folder, output):
-            prediction_pipeline(record.pipeline)(**record.parameters)
+        with _kfp_local(record.folder, output, record.parameters) as shown:
+            prediction_pipeline(record.pipeline)(**shown)
     return Path(output.finished["predict"]["outputs"]["predictions"])
 
 
@@ -134,8 +135,8 @@ def _decision(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mappin
     from pipelines.training import task_of
 
     if "find" not in earlier.steps:
-        with _kfp_local(record.folder, output):
-            task_of("find", record.pipeline, record.parameters)
+        with _kfp_local(record.folder, output, record.parameters) as shown:
+            task_of("find", record.pipeline, shown)
     results = output.finished["find"]["results"]
     print(results["occasion"])
     if not results["proceed"]:
@@ -268,8 +269,8 @@ def train(
         print(f"{'train':<10} resumes from {left}", file=sys.stderr, flush=True)
         values["load_checkpoint_path"] = left
     try:
-        with _kfp_local(record.folder, output):
-            training_pipeline(pipeline, earlier=earlier, last=last)(**values)
+        with _kfp_local(record.folder, output, values) as shown:
+            training_pipeline(pipeline, earlier=earlier, last=last)(**shown)
     except KfrecError:
         if "train" in output.finished:
             end_failed(arguments["experiment"], output.run_id)
@@ -283,6 +284,9 @@ def _show_summary(record: RunRecord, arguments: Mapping[str, Any], output: StepO
     summary = summarise(
         output.run_id, record.pipeline, arguments, output.finished, os.environ["MLFLOW_TRACKING_URI"], look
     )
+    report = record.folder / "evaluation" / Path(summary["artifacts"]["report"]).name
+    if report.is_file():  # through the link of the run's folder
+        summary["artifacts"]["report"] = str(report)
     path = record.folder / SUMMARY
     path.write_text(json.dumps(summary, indent=2) + "\n")
     print(table(summary, began, task))
@@ -304,8 +308,11 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
+def _kfp_local(folder: Path, output: StepOutput, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """kfp.local with steps as subprocesses of this environment, and stdout redirected to ``output``.
+
+    Yields the arguments without passwords, which steps get by their environment: kfp.local writes arguments into files
+    and command lines.
 
     Raises:
         KfrecError: a step failed.
@@ -317,12 +324,12 @@ def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
     local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(folder))
     with (
         temporary_folder(),
-        _environment(**{EVENTS: "1"}, **as_parent(), **SAFE_PATH),
+        _environment(**{EVENTS: "1", SECRETS: handed_over(arguments)}, **as_parent(), **SAFE_PATH),
         _exit_statuses() as statuses,
     ):
         try:
             with contextlib.redirect_stdout(cast(TextIO, output)):
-                yield
+                yield without_passwords(dict(arguments))
         except RuntimeError as error:
             if not statuses:
                 raise

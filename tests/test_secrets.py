@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gzip
 import re
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from kfp.local import subprocess_task_handler
 
 from components.secrets import without_password
 from components.steps.command import command
@@ -15,6 +19,7 @@ from pipelines.defaults import Pipeline
 from pipelines.runs.lifecycle import run_folder
 from pipelines.runs.record import RunRecord, read_record
 from tests.fakes.file_server import FileServer
+from tests.pipelines.in_process import _run_step, steps_in_process
 
 CANARY = "canary7f3a"
 # Every credential that kfrec or a library of it reads from the environment.
@@ -92,6 +97,32 @@ def test_a_source_with_a_password_is_read_and_written_nowhere(
     assert "me:***@" in (tmp_path / "parquet" / "_manifest.json").read_text()
     assert holds_canary(tmp_path) == [] and CANARY not in "".join(capfd.readouterr())
     assert holds_canary(database.parent) == []
+
+
+def test_a_run_hands_its_steps_a_password_by_the_environment_alone(
+    server: FileServer, empty_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Arguments of processes are seen by all users of a machine; kfp.local writes them into files, too."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "runs").mkdir()
+    shutil.copy(empty_database, tmp_path / "runs")
+    for name, text in (("reviews_a.json.gz", _REVIEWS[0]), ("meta_a.json.gz", "{'asin': 'B0', 'categories': []}")):
+        server.files[f"/data/{name}?token={CANARY}"] = gzip.compress(f"{text}\n".encode())
+    source = f"{server.url.replace('://', f'://me:{CANARY}@')}/data?token={CANARY}"
+    commands: list[str] = []
+
+    def run_step(full_command: Sequence[str]) -> int:
+        commands.extend(full_command)
+        return _run_step(full_command)
+
+    words = ["--model=din", f"--source={source}", "--set=files=reviews_a.json.gz,meta_a.json.gz"]
+    with steps_in_process(), mock.patch.object(subprocess_task_handler, "run_local_subprocess", run_step):
+        assert main(["run", f"--workdir={tmp_path / 'runs'}", *words]) == 2
+    said = "".join(capfd.readouterr())
+    assert "download   done" in said and "shortest_sequence_for_user" in said
+    assert any("me:***@" in word for word in commands) and CANARY not in "".join(commands) + said
+    assert holds_canary(tmp_path) == []
 
 
 def test_the_record_of_a_run_has_no_password(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import google_crc32c
 
 from components.errors import KfrecError
+from components.private import require_inside
 
 MANIFEST = "_manifest.json"
 FORMAT = 1
@@ -170,6 +171,8 @@ def crc32c_of(path: Path) -> str:
 def files_below(folder: Path) -> Iterator[Path]:
     """The files of an artifact folder, sorted, without its manifest."""
     for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            require_inside(folder, path)
         if path.is_file() and path != folder / MANIFEST:
             yield path
 
@@ -248,6 +251,7 @@ def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifac
             if artifact.data_uri:
                 continue
             raise KfrecError(f"{path}: listed in {MANIFEST} but missing; run the {artifact.step} step again")
+        require_inside(folder, path)
         if path.stat().st_size != entry.size:
             raise KfrecError(
                 f"{path}: {path.stat().st_size} bytes, {MANIFEST} says {entry.size}; run the {artifact.step} step again"

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from components.artifacts.folder import require_listed
 from components.artifacts.remote import local_copy
 from components.errors import KfrecError
+from components.feature_spec.bounded import read_bounded
 from components.feature_spec.spec import FeatureSpec
 from components.feature_spec.vocabulary import VOCABULARY, Vocabulary, vocabulary_file
 
@@ -29,7 +30,7 @@ def read_values(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, 
     require_listed(spec.folder, [vocabulary.file])
     path = spec.folder / vocabulary.file
     try:
-        table = pq.read_table(path, columns=["id", "value"])
+        table = read_bounded(path, ["id", "value"])
     except FileNotFoundError:
         raise KfrecError(f"{path}: missing, though feature_spec.yaml names it; ids cannot be matched") from None
     except (pa.ArrowException, KeyError) as error:
@@ -56,7 +57,7 @@ def read_counts(spec: FeatureSpec, vocabulary: Vocabulary) -> np.ndarray | None:
     try:
         if "count" not in pq.read_schema(path).names:
             return None
-        table = pq.read_table(path, columns=["count", "reviews"])
+        table = read_bounded(path, ["count", "reviews"])
     except (OSError, pa.ArrowException, KeyError) as error:
         raise KfrecError(
             f"{path}: has no columns count and reviews ({str(error).splitlines()[0]}); restore it"
@@ -120,7 +121,7 @@ def encoding_values(
         KfrecError: the file is missing, its ids do not run from ``first``, or a value is missing or duplicated.
     """
     try:
-        table = pq.read_table(path, columns=["id", "value"])
+        table = read_bounded(path, ["id", "value"])
         values = read(table["value"])
     except (FileNotFoundError, pa.ArrowException, KeyError):
         raise KfrecError(f"{path}: missing or not a vocabulary; {remedy}") from None

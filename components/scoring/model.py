@@ -25,6 +25,7 @@ from components.feature_spec import FeatureSpec, load_feature_spec
 from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.vocabulary import VOCABULARY
+from components.scoring.operations import require_harmless
 from components.scoring.signature import Output, damaged, read_signature
 
 SAVED_MODEL = "saved_model"
@@ -255,8 +256,10 @@ def load_saved_model(saved: Path) -> Any:
     """Loads a SavedModel.
 
     Raises:
-        KfrecError: it is damaged; TensorFlow's exception depends on the damage.
+        KfrecError: it is damaged, and TensorFlow's exception depends on the damage; or it has operations that models
+            need not have.
     """
+    require_harmless(saved)
     import tensorflow as tf
 
     logger = logging.getLogger("absl")

@@ -20,6 +20,7 @@ from components.errors import KfrecError, WorkerCrashed, explain_os_error
 from components.lifetime import Stopped, end_with_parent, stopping_in_order
 from components.parameters import build, parameters_of
 from components.progress import emit, emitting
+from components.secrets import with_passwords
 from components.steps.catalog import STEPS, Step
 from components.steps.mounted import use_mounted_environment
 from components.steps.parser import Parser, add_argument, chosen
@@ -81,7 +82,7 @@ def _component(step: Step, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     uris = {name: arguments[name].uri for name in folders}
     remote = [name for name in step.outputs if is_uri(uris[name])]
     declared = {p.name for p in parameters_of(step.parameters(arguments))}
-    values = {key: value for key, value in arguments.items() if key in declared}
+    values = with_passwords({key: value for key, value in arguments.items() if key in declared})
     with ExitStack() as published:
         for name in remote:
             folders[name] = str(published.enter_context(publishing_reference(uris[name], Path(folders[name]))))

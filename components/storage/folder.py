@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from components.errors import KfrecError, explain_os_error
+from components.private import require_inside
 from components.storage.blocked import require_no_file_uri
 from components.storage.store import BLOCK, Changed, ObjectInfo, Store
 
@@ -32,6 +33,7 @@ class FolderStore(Store):
         return sorted(path.name for path in self.folder.iterdir() if path.is_dir())
 
     def stat(self, name: str) -> ObjectInfo:
+        require_inside(self.folder, self.folder / name)
         try:
             status = (self.folder / name).stat()
         except FileNotFoundError:

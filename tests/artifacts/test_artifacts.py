@@ -219,3 +219,19 @@ def test_a_manifest_from_before_there_was_a_lineage_has_none(raw: Path) -> None:
     del body["lineage"]
     manifest.write_text(json.dumps(body))
     assert open_artifact(raw).lineage == {}
+
+
+def test_a_link_out_of_an_artifact_is_refused_and_one_within_is_read(tmp_path: Path) -> None:
+    folder, private = tmp_path / "data", tmp_path / "private"
+    folder.mkdir()
+    private.write_text("a key of the user")
+    (folder / "part").write_text("records")
+    (folder / "same").symlink_to("part")
+    (tmp_path / "link").symlink_to(folder)
+    adopt(tmp_path / "link")
+    assert [entry.path for entry in open_artifact(tmp_path / "link").files] == ["part", "same"]
+    (folder / "part").unlink()
+    (folder / "part").symlink_to(private)
+    for read in (open_artifact, adopt):
+        with pytest.raises(KfrecError, match=r"(part|same): is a link that leads out of"):
+            read(folder)

@@ -43,12 +43,22 @@ def test_what_is_appended_to_the_source_does_not_reach_the_artifact(folder: Path
     assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
 
 
-def test_a_symbolic_link_in_the_source_is_followed(folder: Path, tmp_path: Path) -> None:
-    (folder / REVIEWS).rename(tmp_path / "elsewhere")
-    (folder / REVIEWS).symlink_to(tmp_path / "elsewhere")
-    download(folder, tmp_path / "raw")
+def test_a_symbolic_link_within_the_source_is_followed(folder: Path, tmp_path: Path) -> None:
+    (folder / REVIEWS).rename(folder / "elsewhere")
+    (folder / REVIEWS).symlink_to("elsewhere")
+    (tmp_path / "link").symlink_to(folder)
+    download(tmp_path / "link", tmp_path / "raw")
     assert not (tmp_path / "raw" / REVIEWS).is_symlink()
     assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
+
+
+def test_a_symbolic_link_out_of_the_source_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Whoever supplies the folder would choose a file of the user's."""
+    (folder / REVIEWS).rename(tmp_path / "private")
+    (folder / REVIEWS).symlink_to(tmp_path / "private")
+    with pytest.raises(KfrecError, match=rf"{REVIEWS}: is a link that leads out of .*; put the file itself there"):
+        download(folder, tmp_path / "raw")
+    assert not (tmp_path / "raw").exists()
 
 
 def test_an_empty_folder_is_one_clear_line(tmp_path: Path) -> None:
