@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
+from tests.waiting import LONGEST
+
 ROOT = Path(__file__).parents[2]
+_BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +35,22 @@ def test_a_diagram_is_left_to_mermaid(site: Path) -> None:
 
 def test_pages_fetch_no_fonts(site: Path) -> None:
     assert "fonts.g" not in (site / "index.html").read_text()
+
+
+def test_the_first_page_needs_no_network(site: Path) -> None:
+    home = (site / "index.html").read_text()
+    assert 'src="images/overview.svg"' in home and "mermaid" not in home
+    assert (site / "images" / "overview.svg").is_file()
+    assert not re.findall(r'<(?:script|img)[^>]* src="https?://[^"]*"', home)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _BROWSER, reason="no chromium here")
+def test_a_search_from_the_disk_finds_pages(site: Path, tmp_path: Path) -> None:
+    page = f"{(site / 'index.html').as_uri()}?q=champion"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
+    options += ["--virtual-time-budget=10000", "--dump-dom", page]
+    shown = subprocess.run(
+        [str(_BROWSER), *options], capture_output=True, text=True, check=True, timeout=LONGEST
+    ).stdout
+    assert re.search(r'md-search-result__meta">\d+ matching documents<', shown)

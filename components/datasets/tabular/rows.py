@@ -188,9 +188,12 @@ class _Reader:
             column = rows.column(source.column)
             if pa.types.is_nested(column.type) and isinstance(source.treatment, Multihot):
                 self._never_separated.pop(source.column, None)
-            if _is_deep(column.type) or (
-                pa.types.is_nested(column.type) and not isinstance(source.treatment, Multihot)
-            ):
+            if _is_deep(column.type):
+                raise KfrecError(
+                    f"{table.path}: column {source.column} is of the type {column.type}, which holds several values a "
+                    f"row; flatten it into columns of their own, or list it under drop in {self._place}"
+                )
+            if pa.types.is_nested(column.type) and not isinstance(source.treatment, Multihot):
                 raise KfrecError(
                     f"{table.path}: column {source.column} is of the type {column.type}, and {self._place} gives it "
                     f"the role {source.treatment.role}; give a list the role multihot"

@@ -459,6 +459,11 @@ OTHER_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
         "a list as Python writes it; write the values with | between them",
     ),
     "lists of lists": ({"t.parquet": _part(tags=pa.array([[["x"]]] * 6))}, "column tags is of the type list<"),
+    "a struct": ({"t.parquet": _part(city=pa.array([{"a": 1}] * 6))}, "several values a row; flatten it into columns"),
+    "a map": (
+        {"t.parquet": _part(city=pa.array([[("a", 1)]] * 6, pa.map_(pa.string(), pa.int64())))},
+        "column city is of the type map<string, int64",
+    ),
 }
 
 
