@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from components.artifacts import open_artifact
+from pipelines.cli import main
 from pipelines.defaults import PIPELINES, TRAINING
 from tests.fakes.raw_rows import raw_rows
+from tests.pipelines import walk
 from tests.pipelines.conftest import Run, run_in_process
+from tests.pipelines.in_process import steps_in_process
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +122,34 @@ def test_a_model_learns_nothing_where_there_is_nothing_to_learn_and_leaves_the_c
     assert control["metrics"]["test_auc"] == pytest.approx(0.5, abs=0.04)
     assert (control["registered"]["version"], control["registered"]["alias"]) == (2, "challenger")
     assert "of champion version 1 on the same samples" in control["registered"]["reason"]
+
+
+def test_what_the_pages_show_runs_after_the_first_trainings(
+    workdir: Path, first: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it stands, in the order of the pages, in the folder that holds runs/; it leaves no other store of MLflow."""
+    name = Path(first.summary["artifacts"]["raw"]).relative_to(workdir).parts[0]
+    monkeypatch.chdir(workdir.parent)
+    walk.prepare(workdir.parent)
+    commands = list(walk.commands(name))
+    assert {words[0] for words in commands} >= {"ui", "runs", "compare", "predict", "recommend", "serve", "run"}
+    for words in commands:
+        os.environ.pop("MLFLOW_TRACKING_URI", None)
+        with steps_in_process():
+            status = main(words)
+        assert status == 0, f"kfrec {' '.join(words)}: {capsys.readouterr().err[-2000:]}"
+    for path in walk.paths(name):
+        assert Path(path).exists(), path
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    for page in ("predict.md", "python.md"):
+        known: dict[str, Any] = {}
+        for block in walk.snippets(page, name):
+            exec(block, known)
+        model = known["model"]
+        for body in walk.requests(page):
+            answer = model.predict(pd.DataFrame(body["dataframe_records"]), params=body.get("params"))
+            assert len(answer) == (20 if "params" in body else 1)
+    assert not Path("mlflow.db").exists() and not Path("mlruns").exists()
 
 
 def test_bad_input_ends_the_run_with_one_line_naming_the_step(
