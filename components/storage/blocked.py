@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from components.errors import KfrecError
 
@@ -65,8 +67,44 @@ def session() -> requests.Session:
     return made
 
 
+class _Connection(HTTPConnection):
+    """Checks the address that it is connected to, which a second look-up of the name may have changed."""
+
+    def connect(self) -> None:
+        super().connect()
+        _require_peer(self)
+
+
+class _TlsConnection(HTTPSConnection):
+    """The same, over TLS."""
+
+    def connect(self) -> None:
+        super().connect()
+        _require_peer(self)
+
+
+def _require_peer(connection: HTTPConnection) -> None:
+    try:
+        require_no_metadata(connection.host, str(connection.sock.getpeername()[0]))
+    except KfrecError:
+        connection.close()
+        raise
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
 class _Adapter(HTTPAdapter):
     """Checks every request; redirects are requests, too."""
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
 
     def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
         host = urlsplit(str(request.url)).hostname or ""

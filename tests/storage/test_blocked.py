@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from components.errors import KfrecError
-from components.storage import open_store
+from components.storage import blocked, open_store
+from components.storage.blocked import session
 from tests.fakes.file_server import Fault, FileServer
 
 FORBIDDEN = [
@@ -62,3 +64,21 @@ def test_file_uris_are_not_read_on_a_cluster(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(KfrecError, match="file:// is not read on a cluster"):
         open_store(f"file://{tmp_path}")
     assert open_store(str(tmp_path)).names() == ["a"]
+
+
+def test_a_name_that_leads_elsewhere_when_it_is_asked_again_gets_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS rebinding: the first answer is harmless, and the connection goes to the address of the second."""
+    ask = socket.getaddrinfo
+    answers = iter(["127.0.0.1"])
+
+    def asked(host: str, *args: Any, **options: Any) -> Any:
+        return ask(next(answers, "127.0.0.2") if host == "rebinding.example" else host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", asked)
+    monkeypatch.setattr(blocked, "_METADATA_ADDRESSES", {"127.0.0.2"})
+    with socket.create_server(("127.0.0.2", 0)) as metadata:
+        with pytest.raises(KfrecError, match=r"127\.0\.0\.2 is a link-local or metadata address"):
+            session().get(f"http://rebinding.example:{metadata.getsockname()[1]}/credentials", timeout=10)
+        connection, _ = metadata.accept()
+        with connection:
+            assert connection.recv(1) == b""
