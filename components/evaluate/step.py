@@ -31,6 +31,7 @@ from components.scoring import (
     scoring_translation,
 )
 from components.scoring.predictions import write_predictions
+from components.scoring.raw_ids import raw_ids
 from components.steps.catalog import EvaluateParameters
 from components.steps.recorded import recorded
 from components.tasks import Measured, Scores, TaskDefinition, missing_column
@@ -98,7 +99,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             _write_json(staging.path / "metrics.json", measured.metrics)
             for name, curve in measured.curves.items():
                 _write_json(staging.path / f"{name}.json", curve)
-            write_predictions(staging.path / "predictions.parquet", scores)
+            write_predictions(staging.path / "predictions.parquet", scores, raw_ids(spec))
             (staging.path / "report.html").write_text(render(task.story(measured), facts, task.metrics))
             staging.rows["test"] = scores.rows
         _track(tracked, measured, evaluation)

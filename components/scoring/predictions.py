@@ -19,8 +19,14 @@ FILENAME = "predictions.parquet"
 _ROLES = b"kfrec.columns"
 
 
-def write_predictions(path: Path, scores: Scores) -> None:
+def write_predictions(path: Path, scores: Scores, raw: Mapping[str, pa.Array] | None = None) -> None:
     """Writes a column for each target, output and kept column.
+
+    Args:
+        path: file to write.
+        scores: of a split.
+        raw: further columns for people, by name, which ``read_predictions`` leaves out; those of a name that is taken
+            are, too.
 
     Raises:
         KfrecError: two of them have one name.
@@ -35,6 +41,7 @@ def write_predictions(path: Path, scores: Scores) -> None:
                     "the output or kept column of the task"
                 )
             columns[name] = as_column(values)
+    columns = {**(raw or {}), **columns}
     noted = json.dumps({role: list(arrays) for role, arrays in roles.items()})
     pq.write_table(pa.table(columns).replace_schema_metadata({_ROLES: noted}), path)
 

@@ -17,6 +17,8 @@ from components.checks.profile import Column, Finding, Profile, Table
 from components.errors import KfrecError
 from components.evaluate.step import run
 from components.feature_spec import load_feature_spec
+from components.feature_spec.values import read_values
+from components.records import Records
 from components.steps.catalog import STEPS
 from components.steps.command import command
 from tests.binary import binary_scores
@@ -49,6 +51,19 @@ def test_metrics_are_those_of_the_predictions(evaluation: Path) -> None:
     assert metrics["test_logloss"] == pytest.approx(log_loss(labels, scores))
     assert metrics["test_pr_auc"] == pytest.approx(average_precision_score(labels, scores))
     assert metrics["test_rows"] == len(labels) == 600
+
+
+def test_predictions_name_users_and_candidates_as_the_raw_data_do(evaluation: Path, shop: tuple[Path, Path]) -> None:
+    spec = load_feature_spec(shop[0])
+    table = pq.read_table(evaluation / "predictions.parquet")
+    read = Records(spec, "test", ["item_trgt"])
+    ids = np.concatenate([batch["item_trgt"] for batch in read.batches(97)])
+    vocabulary = spec.vocabulary_of("item_trgt")
+    assert vocabulary is not None
+    known, values = read_values(spec, vocabulary)
+    names = dict(zip(known.tolist(), values.to_pylist(), strict=True))
+    assert table["item_trgt"].to_pylist() == [names.get(each) for each in ids.tolist()]
+    assert table["item_trgt"].null_count < len(table)
 
 
 def test_the_confidence_interval_surrounds_the_auc(evaluation: Path) -> None:
