@@ -77,7 +77,9 @@ def run(
         shutil.copyfile(kept.log, staging.path / LOG)
         staging.rows.update(trained_rows(results))
         track(tracked, parameters, staging.path)
-    return _returned(staging.rows, str(model), results, _task_of(parameters))
+    # Of a step in a pod, another step finds the model in the storage that it is published to.
+    trained = parameters.model_uri if is_uri(parameters.model_uri) else str(model)
+    return _returned(staging.rows, trained, results, _task_of(parameters))
 
 
 def _train_in_storage(

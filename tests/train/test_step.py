@@ -20,10 +20,11 @@ def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, store: str) ->
     from mlflow import MlflowClient
 
     data = write_dataset(tmp_path / "tfrecord")
-    parameters = dataclasses.replace(PARAMETERS, experiment="published")
+    parameters = dataclasses.replace(PARAMETERS, experiment="published", model_uri="gs://bucket/published/model")
     returned = run(parameters, tfrecord=data, model=tmp_path / "model")
     assert (returned["train"], returned["validation"]) == (900, 100)
-    assert returned["trained_model"] == str(tmp_path / "model") and 0 < returned["metrics"]["validation_auc"] <= 1
+    # Where the step's artifact goes, from which another step can fetch it.
+    assert returned["trained_model"] == "gs://bucket/published/model" and 0 < returned["metrics"]["validation_auc"] <= 1
     model = open_artifact(tmp_path / "model")
     model.verify()
     assert model.inputs == {"tfrecord": open_artifact(data).digest}

@@ -51,7 +51,7 @@ MODEL = ModelDefinition(
         "global_batch_size": 67_584,
         "micro_batch_size": 176,
         "clip_norm": 1.0,
-        "evaluation_batch_size": 256,
+        "evaluation_batch_size": 64,
     },
     # A small model learns from a small corpus in minutes; LAMB is for larger batches.
     local_defaults={
