@@ -56,6 +56,12 @@ class EncoderParameters:
         at_least=0, at_most=65_536,
     )  # fmt: skip
     positions: int = param(512, "Positions that have an embedding, the longest text", unit="tokens", at_least=1)
+    initial_deviation: float = param(
+        0.02,
+        "Standard deviation of fresh kernels and embeddings; the default is as published, narrow encoders need more",
+        at_least=0,
+        at_most=1,
+    )
     hidden_dropout: float = param(
         0.1, "Dropout of the embeddings and of the parts of a layer", at_least=0, at_most=0.99
     )
@@ -78,6 +84,7 @@ class EncoderParameters:
             self.feed_forward_width or published.feed_forward,
             self.hidden_dropout,
             self.attention_dropout,
+            self.initial_deviation,
         )
 
     def check(self) -> None:

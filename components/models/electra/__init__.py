@@ -55,10 +55,10 @@ MODEL = ModelDefinition(
     },
     # A small model learns from a small corpus in minutes; LAMB is for larger batches.
     local_defaults={
-        "epochs": 4,
+        "epochs": 3,
         "max_steps": 0,
         "steps_per_epoch": 0,
-        "global_batch_size": 32,
+        "global_batch_size": 16,
         "micro_batch_size": 0,
         "encoder_layers": 4,
         "encoder_width": 128,
@@ -66,10 +66,13 @@ MODEL = ModelDefinition(
         "feed_forward_width": 512,
         "token_width": 128,
         "generator_share": 0.25,
+        "initial_deviation": 0.06,
         "optimizer": "adamw",
         "learning_rate": 1e-3,
         "beta_1": 0.9,
         "beta_2": 0.98,
-        "hidden_dropout": 0.1,
+        "warmup_share": 0.1,
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
     },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -17,7 +18,7 @@ from components.models.layers.dense import Dense
 from components.models.layers.encoder import Encoder
 from components.models.layers.layer_norm import LayerNorm
 from components.models.layers.token_embeddings import TokenEmbeddings
-from components.models.layers.transformer import gelu, initial_kernel
+from components.models.layers.transformer import Sizes, gelu, initial_kernel
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table
@@ -35,21 +36,22 @@ class MaskedTokenHead(tf.Module):
 
     Args:
         weights: source of fresh weights.
-        inputs: width of h.
+        sizes: of the layers that compute h.
         embeddings: of the tokens.
         vocabulary: number of tokens.
     """
 
-    def __init__(self, weights: Weights, inputs: int, embeddings: TokenEmbeddings, vocabulary: int) -> None:
+    def __init__(self, weights: Weights, sizes: Sizes, embeddings: TokenEmbeddings, vocabulary: int) -> None:
         super().__init__()
         rows, width = embeddings.words.shape
-        self.dense = Dense(weights.scope("dense"), inputs, width, initial_kernel)
+        initial = partial(initial_kernel, deviation=sizes.deviation)
+        self.dense = Dense(weights.scope("dense"), sizes.width, width, initial)
         self.norm = LayerNorm(weights.scope("layer_norm"), width)
         self.bias = weights.constant("bias", (vocabulary,))
         self._words, self._surplus = embeddings.words, rows - vocabulary
 
     def __call__(self, states: tf.Tensor) -> tf.Tensor:
-        """``[B, N, inputs]`` to float32 ``[B, N, rows of the table of words]``."""
+        """``[B, N, width]`` to float32 ``[B, N, rows of the table of words]``."""
         hidden = self.norm(gelu(self.dense(states)))
         logits = tf.tensordot(hidden, tf.cast(self._words, hidden.dtype), [[2], [1]])
         bias = tf.pad(self.bias, [[0, self._surplus]], constant_values=_NO_TOKEN)
@@ -61,16 +63,17 @@ class ReplacedTokenHead(tf.Module):
 
     Args:
         weights: source of fresh weights.
-        inputs: width of h.
+        sizes: of the layers that compute h.
     """
 
-    def __init__(self, weights: Weights, inputs: int) -> None:
+    def __init__(self, weights: Weights, sizes: Sizes) -> None:
         super().__init__()
-        self.dense = Dense(weights.scope("dense"), inputs, inputs, initial_kernel)
-        self.output = Dense(weights.scope("output"), inputs, 1, initial_kernel)
+        initial = partial(initial_kernel, deviation=sizes.deviation)
+        self.dense = Dense(weights.scope("dense"), sizes.width, sizes.width, initial)
+        self.output = Dense(weights.scope("output"), sizes.width, 1, initial)
 
     def __call__(self, states: tf.Tensor) -> tf.Tensor:
-        """``[B, L, inputs]`` to float32 ``[B, L]``."""
+        """``[B, L, width]`` to float32 ``[B, L]``."""
         return tf.squeeze(self.output(tf.cast(gelu(self.dense(states)), tf.float32)), -1)
 
 
@@ -127,14 +130,20 @@ class Electra(tf.Module):
         self._weight = parameters.replaced_weight
         sizes, narrow, width = parameters.sizes, generator_sizes(parameters), parameters.embedding_width
         self.embed = TokenEmbeddings(
-            weights.scope("embeddings"), channels.vocabulary, parameters.positions, width, sizes.dropout, dtype
+            weights.scope("embeddings"),
+            channels.vocabulary,
+            parameters.positions,
+            width,
+            sizes.dropout,
+            dtype,
+            sizes.deviation,
         )
         self.tables = {channels.tokens.name: Table(self.embed.words, 0, channels.vocabulary)}
         generator = weights.scope("generator")
         self.generator = Encoder(generator, width, narrow)
-        self.generator_head = MaskedTokenHead(generator.scope("head"), narrow.width, self.embed, channels.vocabulary)
+        self.generator_head = MaskedTokenHead(generator.scope("head"), narrow, self.embed, channels.vocabulary)
         self.encoder = Encoder(weights.scope("encoder"), width, sizes)
-        self.head = ReplacedTokenHead(weights.scope("replaced"), sizes.width)
+        self.head = ReplacedTokenHead(weights.scope("replaced"), sizes)
 
     def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         """See ``components.models.model.Model``.

@@ -63,6 +63,7 @@ MODEL = ModelDefinition(
         "attention_heads": 4,
         "feed_forward_width": 512,
         "token_width": 128,
+        "initial_deviation": 0.06,
         "learning_rate": 1e-3,
         "max_seq_length": 128,
         "doc_stride": 48,

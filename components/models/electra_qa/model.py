@@ -67,6 +67,7 @@ class ElectraQa(tf.Module):
             width,
             sizes.dropout,
             tf.float16 if amp else tf.float32,
+            sizes.deviation,
         )
         self.tables = {channels.tokens.name: Table(self.embed.words, 0, channels.vocabulary)}
         self.encoder = Encoder(weights.scope("encoder"), width, sizes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import tensorflow as tf
 
 from components.models.layers.dense import Dense
@@ -21,7 +23,8 @@ class Encoder(tf.Module):
     def __init__(self, weights: Weights, inputs: int, sizes: Sizes) -> None:
         super().__init__()
         is_equal = inputs == sizes.width
-        self.projection = None if is_equal else Dense(weights.scope("projection"), inputs, sizes.width, initial_kernel)
+        initial = partial(initial_kernel, deviation=sizes.deviation)
+        self.projection = None if is_equal else Dense(weights.scope("projection"), inputs, sizes.width, initial)
         self.transformer = Transformer(weights, sizes)
 
     def __call__(self, embedded: tf.Tensor, visible: tf.Tensor, training: bool = False) -> tf.Tensor:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from components.models.layers.dropout import Dropout
 from components.models.layers.layer_norm import LayerNorm
-from components.models.layers.transformer import initial_kernel
+from components.models.layers.transformer import DEVIATION, initial_kernel
 from components.models.layers.weights import Weights
 from components.models.ops.choice import operation
 
@@ -31,6 +31,7 @@ class TokenEmbeddings(tf.Module):
         width: floats of an embedding.
         dropout: share of the result that training drops.
         dtype: of the result; the tables are float32.
+        deviation: standard deviation of the fresh tables.
     """
 
     def __init__(
@@ -41,12 +42,13 @@ class TokenEmbeddings(tf.Module):
         width: int,
         dropout: float = 0.0,
         dtype: tf.DType = tf.float32,
+        deviation: float = DEVIATION,
     ) -> None:
         super().__init__()
         rows = -(-vocabulary // _MULTIPLE) * _MULTIPLE
-        self.words = initial_kernel(weights, "words", (rows, width))
-        self.positions = initial_kernel(weights, "positions", (positions, width))
-        self.segments = initial_kernel(weights, "segments", (SEGMENTS, width))
+        self.words = initial_kernel(weights, "words", (rows, width), deviation)
+        self.positions = initial_kernel(weights, "positions", (positions, width), deviation)
+        self.segments = initial_kernel(weights, "segments", (SEGMENTS, width), deviation)
         self.norm = LayerNorm(weights.scope("layer_norm"), width)
         self.dropout = Dropout(weights, dropout)
         self._vocabulary, self._dtype = vocabulary, dtype

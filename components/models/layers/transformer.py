@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -30,6 +31,7 @@ class Sizes(NamedTuple):
         feed_forward: width of the hidden layer of the feed-forward network.
         dropout: share of the states, after each part of a layer, that training drops.
         attention_dropout: share of the attention weights that training drops.
+        deviation: standard deviation of fresh kernels.
     """
 
     layers: int
@@ -38,11 +40,12 @@ class Sizes(NamedTuple):
     feed_forward: int
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    deviation: float = DEVIATION
 
 
-def initial_kernel(weights: Weights, name: str, shape: Sequence[int]) -> tf.Variable:
-    """Truncated normal with a deviation of 0.02."""
-    return weights.truncated_normal(name, shape, DEVIATION)
+def initial_kernel(weights: Weights, name: str, shape: Sequence[int], deviation: float = DEVIATION) -> tf.Variable:
+    """Truncated normal."""
+    return weights.truncated_normal(name, shape, deviation)
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
@@ -69,8 +72,9 @@ class SelfAttention(tf.Module):
     def __init__(self, weights: Weights, sizes: Sizes) -> None:
         super().__init__()
         self._heads = sizes.heads
+        initial = partial(initial_kernel, deviation=sizes.deviation)
         self.query, self.key, self.value, self.output = (
-            Dense(weights.scope(name), sizes.width, sizes.width, initial_kernel)
+            Dense(weights.scope(name), sizes.width, sizes.width, initial)
             for name in ("query", "key", "value", "output")
         )
         self.dropout = Dropout(weights, sizes.attention_dropout)
@@ -142,11 +146,12 @@ class TransformerLayer(tf.Module):
     def __init__(self, weights: Weights, sizes: Sizes) -> None:
         super().__init__()
         attention, feed_forward = weights.scope("attention"), weights.scope("feed_forward")
+        initial = partial(initial_kernel, deviation=sizes.deviation)
         self.attention = SelfAttention(attention, sizes)
         self.attention_dropout = Dropout(attention.scope("output"), sizes.dropout)
         self.attention_norm = LayerNorm(attention.scope("layer_norm"), sizes.width)
-        self.hidden = Dense(feed_forward.scope("hidden"), sizes.width, sizes.feed_forward, initial_kernel)
-        self.output = Dense(feed_forward.scope("output"), sizes.feed_forward, sizes.width, initial_kernel)
+        self.hidden = Dense(feed_forward.scope("hidden"), sizes.width, sizes.feed_forward, initial)
+        self.output = Dense(feed_forward.scope("output"), sizes.feed_forward, sizes.width, initial)
         self.dropout = Dropout(feed_forward.scope("output"), sizes.dropout)
         self.norm = LayerNorm(feed_forward.scope("layer_norm"), sizes.width)
 
