@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,24 @@ CHANNELS: Mapping[str, tuple[str, ...]] = {CHANNEL: (INPUT_IDS, SEGMENT_IDS)}
 _ROW_GROUP = 4096
 
 
-def write_lists(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """Writes columns of values ``[n]``, or of lists ``[n, length]``."""
-    arrays = {
-        name: pa.array(values)
-        if values.ndim == 1
-        else pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
-        for name, values in columns.items()
-    }
-    pq.write_table(
-        pa.table(arrays),
-        path,
-        row_group_size=_ROW_GROUP,
-        compression="lz4",
-        use_dictionary=False,
-        write_statistics=False,
-    )
+def write_lists(path: Path, batches: Iterable[Mapping[str, np.ndarray]]) -> None:
+    """Writes batches of columns, values ``[n]`` or lists ``[n, length]``, one row group or more each; at least one."""
+    with ExitStack() as stack:
+        writer = None
+        for columns in batches:
+            table = pa.table({name: _array(values) for name, values in columns.items()})
+            if writer is None:
+                writer = stack.enter_context(
+                    pq.ParquetWriter(
+                        path, table.schema, compression="lz4", use_dictionary=False, write_statistics=False
+                    )
+                )
+            writer.write_table(table, row_group_size=_ROW_GROUP)
+
+
+def _array(values: np.ndarray) -> pa.Array:
+    flat = pa.array(values.reshape(-1))
+    return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
 def token_features(tokenizer: WordPiece, length: int) -> list[Feature]:

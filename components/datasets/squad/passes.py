@@ -24,6 +24,9 @@ from components.text.wordpiece import WordPiece
 from components.text.writing import write_lists
 from components.workflows.workers import Workers, in_order
 
+# Windows in memory.
+_AT_A_TIME = 4096
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -130,32 +133,59 @@ def _tokenizer(tokens: tuple[str, ...]) -> WordPiece:
 
 
 def _write(partition: Partition, tokens: tuple[str, ...], shape: Shape, path: Path, tables: Path) -> Mapping[str, int]:
-    tokenizer = _tokenizer(tokens)
-    windows = Windows(shape, tokenizer.special)
-    counts: Counter[str] = Counter()
-    questions: list[tuple[str, str, int, tuple[str, ...]]] = []
-    contexts: list[tuple[str, list[int], list[int]]] = []
-    for paragraph, numbered in partition.numbered():
-        located = tokenizer.locate(paragraph.context)
-        begins, ends = np.array(located.begins, np.int64), np.array(located.ends, np.int64)
-        for number, question in numbered:
-            answer = tokens_within(begins, ends, question.begin, question.end) if question.answers else None
-            if answer is not None:
-                exact = (begins[answer[0]], ends[answer[1]]) == (question.begin, question.end)
-                counts["widened_answers"] += not exact
-            windows.add(number, tokenizer.encode(question.text), located.ids, answer)
-            questions.append((question.id, question.text, len(contexts), question.answers))
-        contexts.append((paragraph.context, located.begins, located.ends))
-    counts[partition.split] = len(windows)
-    counts["questions"] = len(questions)
-    write_lists(path, windows.columns())
+    written = _Written(_tokenizer(tokens), shape)
+    write_lists(path, written.windows(partition))
     if partition.split != TRAIN:
         tables.mkdir()
-        for name, rows, schema in ((QUESTIONS, questions, QUESTIONS_SCHEMA), (CONTEXTS, contexts, CONTEXTS_SCHEMA)):
+        for name, rows, schema in (
+            (QUESTIONS, written.questions, QUESTIONS_SCHEMA),
+            (CONTEXTS, written.contexts, CONTEXTS_SCHEMA),
+        ):
             columns = zip(*rows, strict=True)
             arrays = [pa.array(values, kind.type) for values, kind in zip(columns, schema, strict=True)]
             pq.write_table(pa.table(arrays, schema=schema), tables / f"{name}.parquet")
-    return counts
+    return written.counts
+
+
+class _Written:
+    """A partition on its way to files.
+
+    Args:
+        tokenizer: of questions and contexts.
+        shape: of the windows.
+
+    Attributes:
+        counts: of what was written.
+        questions: rows of the side table.
+        contexts: likewise.
+    """
+
+    def __init__(self, tokenizer: WordPiece, shape: Shape) -> None:
+        self._tokenizer, self._shape = tokenizer, shape
+        self.counts: Counter[str] = Counter()
+        self.questions: list[tuple[str, str, int, tuple[str, ...]]] = []
+        self.contexts: list[tuple[str, list[int], list[int]]] = []
+
+    def windows(self, partition: Partition) -> Iterator[dict[str, np.ndarray]]:
+        """The windows, a few thousand at a time: a long context has many."""
+        windows = Windows(self._shape, self._tokenizer.special)
+        for paragraph, numbered in partition.numbered():
+            located = self._tokenizer.locate(paragraph.context)
+            begins, ends = np.array(located.begins, np.int64), np.array(located.ends, np.int64)
+            for number, question in numbered:
+                answer = tokens_within(begins, ends, question.begin, question.end) if question.answers else None
+                if answer is not None:
+                    exact = (begins[answer[0]], ends[answer[1]]) == (question.begin, question.end)
+                    self.counts["widened_answers"] += not exact
+                windows.add(number, self._tokenizer.encode(question.text), located.ids, answer)
+                self.questions.append((question.id, question.text, len(self.contexts), question.answers))
+                if len(windows) >= _AT_A_TIME:
+                    self.counts[partition.split] += len(windows)
+                    yield windows.taken()
+            self.contexts.append((paragraph.context, located.begins, located.ends))
+        self.counts["questions"] = len(self.questions)
+        self.counts[partition.split] += len(windows)
+        yield windows.taken()
 
 
 def _join(folders: Sequence[Path], name: str, schema: pa.Schema, path: Path) -> None:

@@ -34,6 +34,8 @@ _COLUMNS = (
     Profiled("answerable", CATEGORY),
 )
 _KEY = ("question", "context_characters")
+# With fewer articles, their texts are divided among the splits.
+_FEWEST = 10
 # A model of the synthetic questions can answer all of them.
 _BEST = {"f1": 1.0, "exact_match": 1.0}
 # Above this share of answers that begin or end within a token, something is wrong with the positions.
@@ -92,7 +94,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             "learn longer ones; check answer_start",
         )
     unanswerable = any(not question.answers for question in _questions(splits[TRAIN]))
-    (job.folder / FILENAME).write_text(_specification(settled, shape, unanswerable, job).to_yaml())
+    (job.folder / FILENAME).write_text(_specification(settled, shape, counts["questions"], unanswerable, job).to_yaml())
     return {
         **{split: counts[split] for split in (TRAIN, VALIDATION, TEST)},
         "questions": counts["questions"],
@@ -110,9 +112,11 @@ def _splits(
     """Divides the articles, the training split last.
 
     Raises:
-        KfrecError: there are too few articles.
+        KfrecError: there are too few texts.
     """
     pool = [(path.name, article) for path in trained for article in articles[path]]
+    if len(pool) < _FEWEST:  # all texts of a collection may be one article
+        pool = [(name, part) for name, article in pool for part in article.divided()]
     pool.sort(key=lambda entry: fraction_of(parameters.seed, entry[0], entry[1].key))
     ordered = [article for _, article in pool]
     test = [article for path in tested for article in articles[path]]
@@ -121,8 +125,7 @@ def _splits(
     needed = 2 if tested else 3
     if len(ordered) < needed:
         raise KfrecError(
-            f"{trained[0]}: {len(ordered)} articles with questions, and every split needs one; divide the "
-            f"questions into at least {needed} articles, or give more"
+            f"{trained[0]}: {len(ordered)} texts with questions, and every split needs one; give at least {needed}"
         )
     if not tested:
         held = max(1, min(round(parameters.test_share * len(ordered)), len(ordered) - 2))
@@ -152,12 +155,15 @@ def _profiled(articles: Sequence[Article]) -> pa.Table:
     )
 
 
-def _specification(settled: Settled, shape: Shape, unanswerable: bool, job: PreprocessJob) -> FeatureSpec:
+def _specification(
+    settled: Settled, shape: Shape, questions: int, unanswerable: bool, job: PreprocessJob
+) -> FeatureSpec:
     tokenizer = WordPiece(settled.tokens)
     encoding: dict[str, Any] = {
         "dataset": "squad",
         "vocabulary": settled.vocabulary,
         "out_of_vocabulary_rate": settled.out_of_vocabulary_rate,
+        "raw_rows": questions,
         "windows": {"stride": shape.stride, "query": shape.query},
         "version_2": unanswerable,
     }

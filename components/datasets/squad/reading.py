@@ -58,6 +58,10 @@ class Article:
     key: str
     paragraphs: tuple[Paragraph, ...]
 
+    def divided(self) -> list[Article]:
+        """Its paragraphs as articles."""
+        return [Article(f"{self.key}\n{number}", (each,)) for number, each in enumerate(self.paragraphs)]
+
 
 class _Malformed(ValueError):
     """A question that cannot be used."""

@@ -84,6 +84,13 @@ class Windows:
             self._pairs.append((query, context[first : first + size]))
             self._rows.append((number, first, size, begin, start, end, not start))
 
+    def taken(self) -> dict[str, np.ndarray]:
+        """The collected windows, as ``columns``; forgets them."""
+        columns = self.columns()
+        self._pairs.clear()
+        self._rows.clear()
+        return columns
+
     def columns(self) -> dict[str, np.ndarray]:
         """The windows: features, targets and places, by name."""
         length = self.shape.length

@@ -96,5 +96,5 @@ def _write(
         counts[split] += len(pairs)
         if pairs:
             made = sequences(pairs, packing.length, tokenizer.special)
-            write_lists(output / split / f"part.{number}.parquet", made._asdict())
+            write_lists(output / split / f"part.{number}.parquet", [made._asdict()])
     return counts

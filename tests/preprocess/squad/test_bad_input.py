@@ -67,14 +67,11 @@ def test_what_is_no_file_of_questions_is_one_line(content: bytes, line: str, tmp
 @pytest.mark.parametrize(
     ("files", "line"),
     [
-        (
-            {"train": articles(2)},
-            "2 articles with questions, and every split needs one; divide the questions into at least 3",
-        ),
-        ({"train": articles(1), "dev": articles(1)}, "1 articles with questions, .* into at least 2 articles"),
+        ({"train": articles(2)}, "2 texts with questions, and every split needs one; give at least 3"),
+        ({"train": articles(1), "dev": articles(1)}, "1 texts with questions, .* give at least 2"),
         ({"train": articles(3), "dev": []}, r"dev\.json: no questions in it; give a complete file, or remove it"),
         ({"train": articles(3), "vocab": "the\n"}, r"vocab\.txt: has no token \[PAD\]"),
-        ({"train": [article("t", context=CONTEXT)]}, "0 articles with questions"),
+        ({"train": [article("t", context=CONTEXT)]}, "0 texts with questions"),
     ],
 )
 def test_too_little_is_one_line(files: dict[str, Any], line: str, tmp_path: Path) -> None:

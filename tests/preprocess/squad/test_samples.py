@@ -129,6 +129,26 @@ def test_one_file_is_divided_by_articles(tmp_path: Path) -> None:
     assert numbers == {"train": 24, "validation": 4, "test": 12} and counts["questions"] == 40
 
 
+def test_texts_of_few_articles_are_divided_instead(tmp_path: Path) -> None:
+    (whole,) = [article("all", context="")]
+    whole["paragraphs"] = [entry["paragraphs"][0] for entry in articles(10)]
+    preprocess(raw_folder(tmp_path / "raw", train=[whole]), tmp_path / "out", **SMALL, test_share=0.3)
+    numbers = {split: len({row["question"] for row in samples(tmp_path / "out", split)}) for split in SPLITS}
+    assert numbers == {"train": 24, "validation": 4, "test": 12}
+
+
+def test_many_windows_of_a_question_are_written_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = raw_folder(tmp_path / "raw", train=articles(12))
+    preprocess(raw, tmp_path / "whole", **SMALL)
+    monkeypatch.setattr("components.datasets.squad.passes._AT_A_TIME", 3)
+    preprocess(raw, tmp_path / "parts", **SMALL)
+    for split in SPLITS:
+        assert samples(tmp_path / "parts", split) == samples(tmp_path / "whole", split)
+    assert pq.ParquetFile(tmp_path / "parts" / "train" / "part.2.parquet").num_row_groups > 2
+
+
 def test_questions_that_all_have_answers_are_version_1(tmp_path: Path) -> None:
     body = [article(f"t{n}", question(f"q{n}", "red")) for n in range(3)]
     for each in (qa for entry in body for qa in entry["paragraphs"][0]["qas"]):
