@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from components.text.normalization import RAW_WORD, words_of
+from components.text.normalization import RAW_WORD, texts_of
 from components.text.wordpiece import WordPiece
 
 # The words of a large corpus, most of them typing errors, would exceed the memory.
@@ -23,8 +23,8 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
         raw.update(RAW_WORD.findall(text))
     words: Counter[str] = Counter()
     for each, count in raw.items():
-        for word in words_of(each):
-            words[word.text] += count
+        for word in texts_of(each):
+            words[word] += count
     return words
 
 

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 # What separates words: tab, newline, carriage return, and Unicode's white space but for control characters.
 RAW_WORD = re.compile("[^\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+# Letters and digits, or a punctuation mark.
+_ASCII_WORD = re.compile("[a-z0-9]+|[^a-z0-9]")
 _REPLACEMENT = "\ufffd"
 # The blocks of CJK ideographs; Hangul, Hiragana and Katakana are written with spaces, or like other alphabets.
 _CJK = (
@@ -42,6 +44,13 @@ class Word(NamedTuple):
     text: str
     begins: tuple[int, ...]
     ends: tuple[int, ...]
+
+
+def texts_of(raw: str) -> list[str]:
+    """The texts of ``words_of``, which is four times as slow for a word of ASCII."""
+    if raw.isascii() and raw.isprintable():
+        return _ASCII_WORD.findall(raw.lower())
+    return [word.text for word in words_of(raw)]
 
 
 class _Character(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from components.text.normalization import RAW_WORD, Word, words_of
+from components.text.normalization import RAW_WORD, Word, texts_of, words_of
 from components.text.special import special_of
 
 # A token that continues a word.
@@ -79,7 +79,8 @@ class WordPiece:
         for raw in RAW_WORD.findall(text):
             found = known.get(raw)
             if found is None:
-                found = tuple(number for word in words_of(raw) for number, _, _ in self._pieces(word))
+                unknown = ((self.special.unknown, 0, 0),)
+                found = tuple(number for word in texts_of(raw) for number, _, _ in self._match(word) or unknown)
                 _remember(known, raw, found)
             ids += found
         return ids

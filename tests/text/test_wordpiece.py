@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from components.errors import KfrecError
-from components.text.normalization import words_of
+from components.text.normalization import RAW_WORD, texts_of, words_of
 from components.text.special import NAMES
 from components.text.wordpiece import WordPiece
 
@@ -89,6 +89,14 @@ CHARACTERS = [
     for first, last in ((1, 0x500), (0x1E00, 0x2100), (0x3000, 0x3100), (0x4E00, 0x4E20), (0xAC00, 0xAC20))
     for code in range(first, last)
 ] + [chr(code) for code in (0x200B, 0x200D, 0xFEFF, 0xE000, 0x1F600, 0xF900, 0x2F800)]
+
+
+@pytest.mark.parametrize("characters", [CHARACTERS, [chr(code) for code in range(1, 128)]])
+def test_the_words_are_the_same_without_their_places(characters: list[str]) -> None:
+    random = Random(2)
+    for _ in range(2000):
+        for raw in RAW_WORD.findall("".join(random.choices(characters, k=12))):
+            assert texts_of(raw) == [word.text for word in words_of(raw)], ascii(raw)
 
 
 def test_the_ids_are_those_of_the_tokenizers_package(tmp_path: Path) -> None:
