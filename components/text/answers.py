@@ -12,9 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Outputs of a model that answers questions, ``[windows, spans]`` each but the last, ``[windows]``: first and last
-# position in the window, sum of the log-probabilities of both, and the logit that there is no answer.
-STARTS, ENDS, SCORES, IMPOSSIBLE = "span_starts", "span_ends", "span_scores", "impossible"
 # Score of a question for which no span is valid.
 NOTHING = -1e30
 
@@ -79,9 +76,9 @@ def valid_spans(windows: Windows, starts: np.ndarray, ends: np.ndarray, scores: 
 
     Args:
         windows: ``[n]``.
-        starts: output STARTS ``[n, spans]``.
-        ends: output ENDS.
-        scores: output SCORES.
+        starts: output SPAN_STARTS ``[n, spans]``; see ``components.text.outputs``.
+        ends: output SPAN_ENDS.
+        scores: output SPAN_SCORES.
         longest: tokens of the longest answer.
     """
     begin, last = windows.begin[:, None], (windows.begin + windows.tokens)[:, None]

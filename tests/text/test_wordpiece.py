@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -99,7 +98,7 @@ def test_the_words_are_the_same_without_their_places(characters: list[str]) -> N
             assert texts_of(raw) == [word.text for word in words_of(raw)], ascii(raw)
 
 
-def test_the_ids_are_those_of_the_tokenizers_package(tmp_path: Path) -> None:
+def test_the_ids_are_those_of_the_tokenizers_package() -> None:
     tokenizers = pytest.importorskip("tokenizers")
     alphabet = sorted({letter for each in CHARACTERS for word in words_of(each) for letter in word.text})
     tokens = [
@@ -109,9 +108,8 @@ def test_the_ids_are_those_of_the_tokenizers_package(tmp_path: Path) -> None:
         "the",
         "##ing",
     ]
-    file = tmp_path / "vocab.txt"
-    file.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
-    theirs, ours, random = tokenizers.BertWordPieceTokenizer(str(file)), WordPiece(tokens), Random(1)
+    theirs = tokenizers.BertWordPieceTokenizer({token: number for number, token in enumerate(tokens)})
+    ours, random = WordPiece(tokens), Random(1)
     for number in range(4000):
         text = "".join(random.choice(CHARACTERS) for _ in range(random.randint(0, 12)))
         if number % 2:

@@ -15,6 +15,7 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.text import answers
+from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.settings import AnswerSettings
 from components.text.special import CHANNEL
 from components.text.tables import CONTEXT_BEGIN, CONTEXT_TOKENS, FIRST_TOKEN, QUESTION
@@ -100,12 +101,12 @@ class QuestionRows:
         settings = AnswerSettings.of(parameters)
         spans = answers.valid_spans(
             encoded.windows,
-            outputs[answers.STARTS],
-            outputs[answers.ENDS],
-            outputs[answers.SCORES],
+            outputs[SPAN_STARTS],
+            outputs[SPAN_ENDS],
+            outputs[SPAN_SCORES],
             settings.max_answer_length,
         )
-        found = answers.answers(encoded.windows, outputs[answers.IMPOSSIBLE], spans)
+        found = answers.answers(encoded.windows, outputs[IMPOSSIBLE], spans)
         empty = settings.is_empty(found)
         texts = [
             "" if nothing else encoded.contexts[row][encoded.tokens[row].begins[begin] : encoded.tokens[row].ends[end]]

@@ -14,7 +14,7 @@ from components.metrics import Interval, mean_interval
 from components.tasks.definition import Kept, Measured, Streaming, TaskDefinition
 from components.tasks.question_answering.parameters import EXACT_MATCH, F1, AnswerDecision, AnswerEvaluation
 from components.tasks.scores import Scores
-from components.text.answers import ENDS, IMPOSSIBLE, SCORES, STARTS
+from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.settings import AnswerSettings
 from components.text.tables import WINDOW
 
@@ -32,11 +32,11 @@ def _streaming(training: bool, parameters: AnswerSettings) -> Streaming:
 
 
 def _serve(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    return {name: outputs[name] for name in (STARTS, ENDS, SCORES, IMPOSSIBLE)}
+    return {name: outputs[name] for name in (SPAN_STARTS, SPAN_ENDS, SPAN_SCORES, IMPOSSIBLE)}
 
 
 def _require(scores: Scores, source: object) -> None:
-    for name in (STARTS, ENDS, SCORES, IMPOSSIBLE):
+    for name in (SPAN_STARTS, SPAN_ENDS, SPAN_SCORES, IMPOSSIBLE):
         if name not in scores.outputs:
             raise KfrecError(
                 f"{source}: its model has the outputs {', '.join(scores.outputs)}, and not {name}, which this task "

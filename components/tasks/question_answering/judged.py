@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from components.metrics.answer_match import answer_match
-from components.text.answers import ENDS, SCORES, STARTS, Answers, Spans, Windows, answers, valid_spans
+from components.text.answers import Answers, Spans, Windows, answers, valid_spans
+from components.text.outputs import SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.settings import AnswerSettings
 from components.text.tables import WINDOW, QuestionTables
 
@@ -44,7 +45,9 @@ def windows_of(kept: Mapping[str, np.ndarray]) -> Windows:
 
 def spans_of(windows: Windows, outputs: Mapping[str, np.ndarray], settings: AnswerSettings) -> Spans:
     """The valid spans of windows."""
-    return valid_spans(windows, outputs[STARTS], outputs[ENDS], outputs[SCORES], settings.max_answer_length)
+    return valid_spans(
+        windows, outputs[SPAN_STARTS], outputs[SPAN_ENDS], outputs[SPAN_SCORES], settings.max_answer_length
+    )
 
 
 def judge(

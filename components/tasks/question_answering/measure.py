@@ -14,7 +14,8 @@ from components.tasks.definition import Measured
 from components.tasks.question_answering.judged import Judged, judge, spans_of, windows_of
 from components.tasks.question_answering.parameters import AnswerEvaluation
 from components.tasks.scores import Scores
-from components.text.answers import IMPOSSIBLE, Spans, Windows, best_spans
+from components.text.answers import Spans, Windows, best_spans
+from components.text.outputs import IMPOSSIBLE
 from components.text.tables import END, START, QuestionTables
 
 # Question words of the report, with at least so many questions.

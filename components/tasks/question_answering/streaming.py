@@ -14,11 +14,12 @@ import tensorflow as tf
 
 from components.tasks.definition import Exchange
 from components.tasks.question_answering.judged import judge, spans_of, windows_of
-from components.text.answers import ENDS, IMPOSSIBLE, SCORES, STARTS, Spans, Windows
+from components.text.answers import Spans, Windows
+from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.settings import AnswerSettings
 from components.text.tables import WINDOW, QuestionTables
 
-_OUTPUTS = (STARTS, ENDS, SCORES, IMPOSSIBLE)
+_OUTPUTS = (SPAN_STARTS, SPAN_ENDS, SPAN_SCORES, IMPOSSIBLE)
 
 
 class AnswerMetrics(tf.Module):

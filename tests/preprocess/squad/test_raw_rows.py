@@ -20,7 +20,7 @@ from components.scoring.raw import raw_model
 from components.scoring.signature import Output
 from components.tasks import Scores
 from components.tasks.question_answering.parameters import AnswerEvaluation
-from components.text.answers import ENDS, IMPOSSIBLE, SCORES, STARTS
+from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.tables import WINDOW, QuestionTables
 from tests.preprocess.raw import samples
 from tests.preprocess.squad.questions import CONTEXT, articles, preprocess, raw_folder
@@ -39,9 +39,9 @@ def outputs_of(features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     )
     starts = np.stack([(key * (k + 3)) % length for k in range(SPANS)], 1).astype(np.int32)
     return {
-        STARTS: starts,
-        ENDS: (starts + (key % 3)[:, None]).astype(np.int32),
-        SCORES: -(np.stack([(key * (k + 7)) % 11 for k in range(SPANS)], 1) / 8).astype(np.float32),
+        SPAN_STARTS: starts,
+        SPAN_ENDS: (starts + (key % 3)[:, None]).astype(np.int32),
+        SPAN_SCORES: -(np.stack([(key * (k + 7)) % 11 for k in range(SPANS)], 1) / 8).astype(np.float32),
         IMPOSSIBLE: (-(key % 13)).astype(np.float32),
     }
 
@@ -56,9 +56,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def model_of(data: Path, **parameters: Any) -> ExportedModel:
     described = {
-        STARTS: Output("int32", (SPANS,)),
-        ENDS: Output("int32", (SPANS,)),
-        SCORES: Output("float32", (SPANS,)),
+        SPAN_STARTS: Output("int32", (SPANS,)),
+        SPAN_ENDS: Output("int32", (SPANS,)),
+        SPAN_SCORES: Output("float32", (SPANS,)),
         IMPOSSIBLE: Output("float32"),
     }
 
