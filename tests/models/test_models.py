@@ -12,6 +12,7 @@ from components.models.loss import loss_of
 from components.models.model import SharingUser
 from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
+from components.scoring.operations import require_harmless
 from components.tasks.binary.streaming import BinaryMetrics
 from components.train.building import build_model
 from tests.binary import update
@@ -178,6 +179,7 @@ def test_a_saved_model_scores_batches_of_any_size(model, make_batch, tmp_path):
     }
     serve = tf.function(lambda **features: {"logits": logits(model, features)})
     tf.saved_model.save(model, str(tmp_path), signatures=serve.get_concrete_function(**signature))
+    require_harmless(tmp_path)
     served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
     for rows in (0, 5):
         features, _ = make_batch(rows)
