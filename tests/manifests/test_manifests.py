@@ -321,6 +321,13 @@ def test_pods_ask_for_room_on_the_disk_where_nothing_else_says_so(beside: Callab
     assert limits == [{"type": "Container", "defaultRequest": {"ephemeral-storage": "10Gi"}}]
 
 
+def test_servers_have_an_account_each(beside: Callable[..., list[Json]]) -> None:
+    """The MLflow server's may have a role in the cloud, which its database needs not."""
+    servers = [body for body in beside("postgres") if body["kind"] in ("Deployment", "StatefulSet")]
+    accounts = {body["metadata"]["name"]: body["spec"]["template"]["spec"]["serviceAccountName"] for body in servers}
+    assert accounts == {"kfrec-mlflow": "kfrec-mlflow", "kfrec-postgres": "kfrec-postgres"}
+
+
 def test_no_secret_is_in_the_manifests() -> None:
     assert all(body["kind"] != "Secret" for name in BUILDS for body in build(MANIFESTS / name))
 
