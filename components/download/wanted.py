@@ -42,6 +42,8 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
     names = [name for name in there if contract.kind_of(name)]
     folders = _folders(store.uri)
     within = f"; folders in it, such as {folders[0]}, are not read: name one as the source" if folders else ""
+    if within and "=" in folders[0]:  # as Hive and Spark write tables, whose columns are in the names of the folders
+        within += ", or write all as one table: pandas.read_parquet(FOLDER).to_parquet('table.parquet')"
     _check(contract, names, store.uri, f"it holds {_some(there)}{within}")
     return names
 
