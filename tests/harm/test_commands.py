@@ -196,6 +196,38 @@ def test_ui(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert not run_here(["kfrec", "ui", *words], capfd).surprise()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        [], ["last"], [""], ["none@champion"], ["none/1", "--workdir=none"], ["a:b"], ["last", "--port=http"],
+        ["last", "--workdir=/proc"], ["last", "--worrkdir=runs"],
+    ],
+)  # fmt: skip
+def test_serve(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert not run_here(["kfrec", "serve", *words], capfd).surprise()
+
+
+@pytest.mark.parametrize("words", [[], ["none.csv"], [""], ["."], ["/dev/null"], ["none.csv", "--dataset=criteo"]])
+def test_init_schema(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert not run_here(["kfrec", "init-schema", *words], capfd).surprise()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", []), (b"\0" * 100, []), (b"\xff\xfe" * 50, []), (b"PK\x03\x04zip", []),
+        (b"a,b\n1,2\n", ["--dataset=criteo"]),
+        (b"a,b\n1,2\n", ["--label=c"]), (b"a,b\n0,2\n1,3\n", ["--output=/proc/none/s.yaml"]), (b'a,b\n"0,2\n' * 9, []),
+    ],
+)  # fmt: skip
+def test_what_init_schema_cannot_read(
+    content: bytes, words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "work" / "t.csv").write_bytes(content)
+    assert not run_here(["kfrec", "init-schema", "t.csv", *words], capfd).surprise()
+    (tmp_path / "work" / "t.csv").unlink()
+
+
 def test_ui_on_a_busy_port(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "work" / "runs").mkdir()
     (tmp_path / "work" / "runs" / "mlflow.db").touch()
