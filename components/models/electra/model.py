@@ -53,9 +53,11 @@ class MaskedTokenHead(tf.Module):
     def __call__(self, states: tf.Tensor) -> tf.Tensor:
         """``[B, N, width]`` to float32 ``[B, N, rows of the table of words]``."""
         hidden = self.norm(gelu(self.dense(states)))
-        logits = tf.tensordot(hidden, tf.cast(self._words, hidden.dtype), [[2], [1]])
+        rows, width = self._words.shape
+        # One product without a transposed copy of the table, which tf.tensordot makes.
+        logits = tf.matmul(tf.reshape(hidden, [-1, width]), tf.cast(self._words, hidden.dtype), transpose_b=True)
         bias = tf.pad(self.bias, [[0, self._surplus]], constant_values=_NO_TOKEN)
-        return tf.cast(logits, tf.float32) + bias
+        return tf.reshape(tf.cast(logits, tf.float32) + bias, [-1, hidden.shape[1], rows])
 
 
 class ReplacedTokenHead(tf.Module):
