@@ -15,6 +15,8 @@ from components.models.layers.transformer import Sizes
 from components.models.names import name_of
 from tests.models.electra.conftest import LENGTH, VOCABULARY
 
+pytestmark = pytest.mark.slow  # their package takes seconds to import
+
 # Part of a name here, and there.
 RENAMED = (
     ("embeddings/words", "embeddings/word_embeddings/weight"),
