@@ -13,7 +13,7 @@ from components.models.parameters import EvolutionParameters
 # Chosen on validation data. As published: three epochs, no dropout, neither counts nor unknown users.
 OWN_DEFAULTS = {
     "epochs": 6,
-    "patience": 1,
+    "patience": 2,
     "dropout_rate": 0.4,
     "repetition": True,
     "user_dropout": 0.9,
