@@ -11,6 +11,8 @@ import errno
 import shutil
 import tempfile
 
+from components.secrets import without_password
+
 _OS_REMEDIES = {
     errno.ENOSPC: "the disk is full; free some space or choose another folder",
     errno.EDQUOT: "the disk quota is used up; free some space or choose another folder",
@@ -33,10 +35,10 @@ _LONGEST = 2000
 
 
 class KfrecError(Exception):
-    """Invalid input, in one line that names the file or parameter, the value and the remedy."""
+    """Invalid input, in one line that names the file or parameter, the value and the remedy; without passwords."""
 
     def __str__(self) -> str:
-        text = super().__str__()
+        text = without_password(super().__str__())
         half = _LONGEST // 2
         return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from components import registry
 from components.artifacts import Artifact, open_artifact
-from components.secrets import without_passwords
+from components.secrets import without_password, without_passwords
 from components.steps.catalog import STEPS
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 from pipelines.screen import WARNINGS
@@ -64,7 +64,7 @@ def summarise(
             "reason": registration["reason"],
         },
         "artifacts": {**outputs, "report": str(Path(outputs["evaluation"]) / "report.html")},
-        "mlflow": {"tracking_uri": tracking_uri, "run_id": registration["run_id"]},
+        "mlflow": {"tracking_uri": without_password(tracking_uri), "run_id": registration["run_id"]},
         # For a repetition: its seed, and the digests to compare with.
         "seed": training["seed"],
         "digests": digests_of(finished),

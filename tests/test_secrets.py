@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -12,12 +13,14 @@ from unittest import mock
 import pytest
 from kfp.local import subprocess_task_handler
 
+from components.errors import KfrecError
 from components.secrets import without_password
 from components.steps.command import command
 from pipelines.cli import main
 from pipelines.defaults import Pipeline
 from pipelines.runs.lifecycle import run_folder
 from pipelines.runs.record import RunRecord, read_record
+from pipelines.summary import summarise
 from tests.fakes.file_server import FileServer
 from tests.pipelines.in_process import _run_step, steps_in_process
 
@@ -123,6 +126,44 @@ def test_a_run_hands_its_steps_a_password_by_the_environment_alone(
     assert "download   done" in said and "shortest_sequence_for_user" in said
     assert any("me:***@" in word for word in commands) and CANARY not in "".join(commands) + said
     assert holds_canary(tmp_path) == []
+
+
+def test_a_tracking_uri_with_a_password_is_shown_by_no_command(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    (tmp_path / "rows.csv").write_text("user,history,item\n")
+    files = [f"--input={tmp_path / 'rows.csv'}", f"--output={tmp_path / 'out.csv'}"]
+    commands: list[list[str]] = [
+        ["ui"], ["predict", "m@champion", *files], ["recommend", "u", "--model=m@champion"], ["serve", "m/1"],
+        ["serve-manifest", "m/1"], ["run", f"--workdir={tmp_path / 'runs'}"],
+    ]  # fmt: skip
+    for words in commands:
+        main([*words, f"--tracking-uri=http://me:{CANARY}@127.0.0.1:9?token={CANARY}"])
+        said = "".join(capfd.readouterr())
+        assert "http://me:***@127.0.0.1:9" in said and CANARY not in said, words
+    assert holds_canary(tmp_path) == []
+
+
+def test_a_message_has_no_password_whoever_writes_it() -> None:
+    assert str(KfrecError(f"https://me:{CANARY}@host/a: no such file")) == "https://me:***@host/a: no such file"
+
+
+def test_a_summary_has_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = {
+        "model/training.json": {"train_samples_per_second": 1, "time_to_train": 1, "seed": 1},
+        "evaluation/metrics.json": {"test_auc": 0.5, "test_logloss": 0.7},
+        "registration/registration.json": dict.fromkeys(("registered_model", "version", "alias", "reason", "run_id")),
+    }
+    for name, body in contents.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(json.dumps(body))
+    outputs = {name.partition("/")[0]: str(tmp_path / name.partition("/")[0]) for name in contents}
+    finished = {"train": {"outputs": outputs, "seconds": 1, "rows": 1, "counts": {}}}
+    monkeypatch.setattr("pipelines.summary.digests_of", lambda _: {})
+    given = {"source": f"https://{CANARY}@host", "files": ""}
+    summary = summarise("", Pipeline(), given, finished, f"postgresql://me:{CANARY}@host/db", "kfrec ui")
+    assert CANARY not in json.dumps(summary) and summary["mlflow"]["tracking_uri"] == "postgresql://me:***@host/db"
 
 
 def test_the_record_of_a_run_has_no_password(tmp_path: Path) -> None:

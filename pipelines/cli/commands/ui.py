@@ -32,7 +32,7 @@ def execute(options: argparse.Namespace) -> int:
     use_store_of(options)
     uri = tracking_uri() if os.environ.get("MLFLOW_TRACKING_URI") else database_uri(Path(WORKDIR))
     if uri.startswith("http"):
-        print(f"runs are kept by the MLflow server at {uri}")
+        print(f"runs are kept by the MLflow server at {without_password(uri)}")
         return 0
     database = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:///") and not database.is_file():
