@@ -145,7 +145,7 @@ class MpiOperator:
         elif time.monotonic() >= deadline:
             self._condition(name, "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
         else:
-            self._condition(name, "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+            self._condition(name, "Failed", "BackoffLimitExceeded/", "Job has reached the specified backoff limit: ")
         for pod in workers:  # cleanPodPolicy Running
             if self.api.pods.get(pod, {}).get("status", {}).get("phase") in ("Running", "Pending"):
                 del self.api.pods[pod]

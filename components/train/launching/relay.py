@@ -17,8 +17,15 @@ from components.progress.events import parse
 _TAG = re.compile(r"\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:")
 # Messages of horovodrun and mpirun for a rank killed by SIGKILL.
 _KILLED = re.compile(r"Exit code: (?:-9|137)\b|exited on signal 9\b")
+# mpirun's word on a rank that a signal ended.
+_ENDED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) (exited on signal .*?)\.?$")
 _KEPT_LINES = 200
 _LAUNCHER = -1
+
+
+def is_event(line: str) -> bool:
+    """Whether a launcher's line is for a program: progress, an epoch, an error."""
+    return parse(_TAG.sub("", line)) is not None
 
 
 class Relay:
@@ -31,12 +38,14 @@ class Relay:
     Attributes:
         error: the first error a worker reported, or None.
         crash: the first uncaught exception a worker reported, in one line; empty if there was none.
+        ended: which rank a signal has ended, where and by which, as mpirun says it; empty if none.
         was_killed: whether the launcher reported that a rank was killed.
     """
 
     def __init__(self, log: IO[str], tagged: bool) -> None:
         self.error: KfrecError | None = None
         self.crash = ""
+        self.ended = ""
         self.was_killed = False
         self._log, self._tagged = log, tagged
         self._bar: Bar | None = None
@@ -56,8 +65,14 @@ class Relay:
         self._log.write(text + "\n" if not self._tagged else f"[{'launcher' if rank < 0 else rank}] {text}\n")
         self._last[rank].append(text)
         self.was_killed = self.was_killed or (rank == _LAUNCHER and bool(_KILLED.search(text)))
+        if rank == _LAUNCHER and (ended := _ENDED.search(text)):
+            self.ended = f"rank {ended[1]} on {ended[2].partition('.')[0]} {ended[3]}"
         if rank == 0 and stream == "stdout" and text.strip():
             tqdm.write(text.strip())
+
+    def reset(self) -> None:
+        """Forgets what ended an earlier launcher."""
+        self.error, self.crash, self.ended, self.was_killed = None, "", "", False
 
     def last_exception(self) -> str:
         """The uncaught exception of the first rank with one, in one line; empty if there is none."""

@@ -69,7 +69,7 @@ class LogFollower:
 
     def _read(self, pod: str) -> None:
         """Reads one launcher's log to its end."""
-        self._relay.error, self._relay.crash = None, ""
+        self._relay.reset()
         last, since, repeated, tries = "", None, 0, _LAST_TRIES
         while True:
             skip = repeated

@@ -24,7 +24,7 @@ from components.lifetime import stopping_in_order
 from components.settings_file import load_settings_file
 from components.steps.catalog import LaunchParameters
 from components.train.launching.launch import TrainingFailed
-from components.train.launching.relay import Relay
+from components.train.launching.relay import Relay, is_event
 from components.train.mpijob.attempts import Attempts
 from components.train.mpijob.follow import LogFollower
 from components.train.mpijob.job import KIND, mpijob, training_name
@@ -34,6 +34,8 @@ from components.train.mpijob.watcher import Clock, GivenUp, Gone, JobWatcher, Lo
 
 Json = dict[str, Any]
 _TAIL_LINES = 25
+# Where the kernel kills the rank alone, the container goes on and Kubernetes says nothing of memory.
+_OUT_OF_MEMORY = "probably because its memory did not suffice: raise pod_memory, or lower global_batch_size"
 
 
 class _NotStarted(str):
@@ -135,7 +137,7 @@ class MpiJobLauncher:
             TrainingFailed: another job would fail too, or another client deleted this one.
             KfrecError: its image cannot be pulled.
         """
-        relay.error, relay.crash = None, ""  # of the previous job
+        relay.reset()
         job = attempts.begin()
         name = attempts.current
         watcher = JobWatcher(
@@ -175,8 +177,9 @@ class MpiJobLauncher:
         reason = why_failed(job, pods) or "no reason was given"
         if relay.error is not None:
             return str(relay.error)
-        if relay.crash:
-            reason = f"{relay.crash}; {reason}"
+        if cause := relay.crash or relay.ended:
+            hint = f", {_OUT_OF_MEMORY}" if relay.was_killed and not relay.crash else ""
+            reason = f"{cause}{hint}; {reason}"
         if (pod := failed_pod(pods)) is not None and exit_of(pod):
             # An evicted pod has no log.
             diagnosed("the log", lambda: self._print_tail(pod["metadata"]["name"]), self._echo_once)
@@ -188,7 +191,9 @@ class MpiJobLauncher:
 
     def _print_tail(self, pod: str) -> None:
         for line in self._cluster.log(pod, follow=False, tail=_TAIL_LINES):
-            self._echo(f"{pod}: {line.partition(' ')[2]}")
+            text = line.partition(" ")[2]
+            if not is_event(text):
+                self._echo(f"{pod}: {text}")
 
     def _failure_count(self, failures: int) -> str:
         return f"; {failures} jobs have failed, raise restarts for more" if failures > 1 else ""

@@ -83,7 +83,10 @@ def _exited(pods: Sequence[Json], status: int) -> bool:
 def why_failed(job: Json, pods: Sequence[Json]) -> str:
     """The reasons of a failed job and of the responsible pod."""
     failure = condition(job, "Failed") or {}
-    own = ": ".join(text for text in (failure.get("reason"), one_line(failure.get("message"))) if text)
+    # The operator appends the launcher pod's reason and message, which are mostly empty, to its own.
+    own = ": ".join(
+        text for text in (one_line(failure.get(key)).rstrip("/: ") for key in ("reason", "message")) if text
+    )
     pod = failed_pod(pods)
     return "; ".join(text for text in (own, f"{pod['metadata']['name']}: {exit_of(pod)}" if pod else "") if text)
 

@@ -437,9 +437,24 @@ def test_a_job_that_keeps_failing_is_told_with_its_exit_code_and_last_words(plac
     here = place(python("print('[1,0]<stderr>:out of luck'); sys.exit(7)"))
     with pytest.raises(KfrecError) as error:
         here.run()
-    assert "BackoffLimitExceeded" in str(error.value) and "exit code 7" in str(error.value)
-    assert "\n" not in str(error.value)
+    assert "BackoffLimitExceeded: Job has reached the specified backoff limit; " in str(error.value)
+    assert "exit code 7" in str(error.value) and "\n" not in str(error.value)
     assert any("out of luck" in line for line in here.told)
+
+
+def test_a_rank_that_was_killed_is_told_with_its_worker_and_without_the_events_around_it(place: Make) -> None:
+    node = f"{NAME}-worker-1.{NAME}.kubeflow.svc"
+    lines = [
+        '[1,0]<stdout>:{"kfrec": "progress", "label": "epoch", "unit": "x", "done": 1, "total": 2}',
+        f"mpirun noticed that process rank 1 with PID 17 on node {node} exited on signal 9 (Killed).",
+    ]
+    here = place(python(f"for line in {lines!r}: print(line)\nsys.exit(137)"))
+    with pytest.raises(KfrecError) as error:
+        here.run()
+    assert f"rank 1 on {NAME}-worker-1 exited on signal 9 (Killed), " in str(error.value)
+    assert "raise pod_memory" in str(error.value)
+    assert any("mpirun noticed" in line for line in here.told)
+    assert not [line for line in here.told if '"kfrec"' in line]
 
 
 def test_a_quota_that_refuses_the_job_is_told_and_waited_for(place: Make) -> None:
