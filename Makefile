@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-processors lint format manifests images images-test reference docs bench bench-full bench-gpu-model chaos ui clean
+.PHONY: help setup run test test-fast test-processors lint format manifests images images-test cluster-test reference docs bench bench-full bench-gpu-model chaos ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -82,6 +82,9 @@ images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu trai
 
 images-test: $(READY) ## build the images on stand-ins of their bases and run them, with podman (a quarter of an hour, as root)
 	@.venv/bin/python -m tests.images.trial
+
+cluster-test: $(READY) ## run the images and manifests on real servers: make cluster-test [ONLY=tests/cluster/suite/test_rights.py]
+	@.venv/bin/python -m tests.cluster $(ONLY)
 
 bench: $(READY) ## measure every stage against its reference (about 15 minutes)
 	@.venv/bin/python -m benchmarks

@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cluster.build import CACHE, build
-from tests.cluster.images import build_images, image_store
+from tests.cluster.images import image_store
 from tests.cluster.isolation import ROOT, isolated, left_behind
+from tests.cluster.test_killed import WARM
 from tests.waiting import wait_for
 
 SUITE = Path(__file__).parent / "suite"
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
     with timed("build of the servers' programs"):
         programs = build()
     with timed("build of the images"):
-        store = image_store(build_images())
+        store = image_store(programs)
     folder = CACHE / "node"
     named = [f"{name}={place}" for name, place in programs.items()]
     with isolated(folder, sys.executable, "-m", "tests.cluster.node", str(folder), str(store), *named) as node:
@@ -51,12 +52,15 @@ def main(arguments: list[str]) -> int:
                 raise RuntimeError("the node ended at its start")
             environment = os.environ | {"KUBECONFIG": str(folder / "certificates" / "admin.kubeconfig")}
             environment |= {"KFREC_CLUSTER_NODE": str(folder), "PATH": f"{programs['kubernetes']}:{os.environ['PATH']}"}
-            manifests = str(programs["mpi-operator"] / "manifests")
-            prepared = node.enter(sys.executable, "-m", "tests.cluster.apply", manifests)
+            manifests = [str(programs[name] / "manifests") for name in ("mpi-operator", "kueue")]
+            prepared = node.enter(sys.executable, "-m", "tests.cluster.apply", *manifests)
             subprocess.run(prepared, cwd=ROOT, env=environment, check=True)
         status = subprocess.run(node.enter(*_tests(arguments)), cwd=ROOT, env=environment).returncode
     assert not (left := left_behind(folder)), left
-    return status
+    if status or arguments:
+        return status
+    killed = [sys.executable, "-m", "pytest", "-q", str(Path(__file__).with_name("test_killed.py"))]
+    return subprocess.run(killed, cwd=ROOT, env=os.environ | {WARM: "1"}).returncode
 
 
 def lacks() -> str:

@@ -1,4 +1,4 @@
-"""Applies what a node has beside its servers: ``python -m tests.cluster.apply MPI_OPERATOR_MANIFESTS``.
+"""Applies what a node has beside its servers: ``python -m tests.cluster.apply MPI_OPERATOR_MANIFESTS KUEUE_MANIFESTS``.
 
 Services of servers that run on the node itself, volumes, mpi-operator's definitions and rights, and what KFP brings.
 """
@@ -6,6 +6,7 @@ Services of servers that run on the node itself, volumes, mpi-operator's definit
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,9 +20,11 @@ from tests.waiting import LONGEST
 
 Json = dict[str, Any]
 VOLUMES = 8
+KUEUE_FOLDER = "kueue"
+"""A kustomization in the node's folder, which a test applies."""
 
 
-def main(operator: Path) -> None:
+def main(operator: Path, kueue: Path) -> None:
     folder = Path(os.environ["KFREC_CLUSTER_NODE"])
     _await(["kubectl", "get", "--raw", "/readyz"])
     with_operator = {
@@ -49,6 +52,8 @@ def main(operator: Path) -> None:
     with_operator["resources"] = [Path(path).name for path in with_operator["resources"]]
     (made / "kustomization.yaml").write_text(yaml.safe_dump(with_operator))
     subprocess.run(["kubectl", "apply", "--server-side", "-k", str(made)], check=True, stdout=subprocess.DEVNULL)
+    shutil.copytree(kueue, folder / KUEUE_FOLDER)
+    shutil.copy(Path(__file__).with_name("kueue.yaml"), folder / KUEUE_FOLDER / "kustomization.yaml")
     _await(["kubectl", "wait", "--for=condition=Ready", f"node/{NODE}", "--timeout=5s"])
     _await(["kubectl", "-n", "kubeflow", "get", "serviceaccount", "default"])
 
@@ -111,4 +116,4 @@ def _await(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

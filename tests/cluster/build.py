@@ -25,7 +25,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kfre
 # Manifests that a module's archive has beside its program.
 _MANIFESTS = {
     "mpi-operator": ("github.com/kubeflow/mpi-operator", "manifests/base"),
-    "kueue": ("sigs.k8s.io/kueue", "config/components"),
+    "kueue": ("sigs.k8s.io/kueue", "config"),
 }
 _FLAGS = ("-trimpath", "-p", "2", "-buildvcs=false")
 _LINKED = "-s -w"
@@ -96,7 +96,7 @@ def _version(module: Path) -> str:
 
 def _go(module: Path, *arguments: str) -> str:
     environment = os.environ | _ENVIRONMENT
-    command = ["nice", "-n", "15", "go", *arguments]
+    command = ["go", *arguments]
     done = subprocess.run(command, cwd=module, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{module}: go {arguments[0]}: {done.stdout[-2000:]}{done.stderr[-4000:]}")

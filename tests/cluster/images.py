@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from components.images import VERSION
@@ -16,19 +18,62 @@ from tests.cluster.isolation import isolated
 from tests.waiting import wait_for
 
 PAUSE = "localhost/kfrec-pause:1"
-REGISTRY = "registry.example.org"
+# None that exists; the overlays' own is a placeholder that `kfrec doctor` refuses.
+REGISTRY = "registry.kfrec.internal"
 POSTGRES = "docker.io/library/postgres:16.4"
+KUEUE = "localhost/kfrec-kueue:1"
+_IDENTITIES = "images.json"
+_POSTGRES = Path(__file__).with_name("postgres")
+_SOURCES = [
+    ROOT / name
+    for name in ("images", "components", "pipelines", "benchmarks", "pyproject.toml", "uv.lock", "README.md")
+]
 _UV = str(ROOT / ".uv" / "bin" / "uv")
 # podman asks for more than a machine may give that is a container itself.
 _LIMITS = ("--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096")
 
 
-def build_images() -> list[str]:
-    """Builds kfrec's images, and those that a node needs beside them; returns their names.
+def image_store(programs: Mapping[str, Path]) -> Path:
+    """A containerd's folder that has all images of a node, unpacked.
+
+    It is kept under the digest of what the images are made from: building takes minutes even if nothing has changed,
+    and so does unpacking. A node needs only a copy of hard links (:func:`copy_store`).
+
+    Args:
+        programs: modules' names to folders with their programs.
 
     Raises:
         RuntimeError: a build failed, or no container starts here.
     """
+    place = CACHE / f"images-{_digest(programs)}"
+    if not place.is_dir():
+        unfinished, removed = CACHE / "images.unfinished", CACHE / "images.removed"
+        for remains in (unfinished, removed):
+            shutil.rmtree(remains, ignore_errors=True)
+        names = _built(programs)
+        command = ["podman", "image", "inspect", "--format", "{{.Id}}", *names]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        earlier = list(CACHE.glob("images-*"))
+        _unpack(dict(zip(names, told.split(), strict=True)), unfinished, earlier[:1])
+        unfinished.rename(place)
+        for store in earlier:
+            store.rename(removed)  # one that is removed by half is no store
+            shutil.rmtree(removed)
+    return place
+
+
+def _digest(programs: Mapping[str, Path]) -> str:
+    """Of the sources of the images."""
+    digest = hashlib.sha256(programs["kueue"].name.encode())
+    for place in (*_SOURCES, Path(__file__), Path(__file__).with_name("bases.py"), _POSTGRES):
+        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _built(programs: Mapping[str, Path]) -> list[str]:
+    """Builds kfrec's images, and those that a node needs beside them; returns their names."""
     made = load_images()
     bases = {name: base_of(image, _UV) for name, image in made.items()}
     runtime = _runtime()
@@ -39,34 +84,36 @@ def build_images() -> list[str]:
         values = {"BASE": bases[name], "IMPORTS": " ".join(image.imports)}
         _build(runtime, ROOT / "images" / name / "Dockerfile", tag, values, ROOT)
         names.append(tag)
-    folder = Path(__file__).parent / "postgres"
-    _build(runtime, folder / "Dockerfile", POSTGRES, {"BASE": CPU}, folder)
+    _build(runtime, _POSTGRES / "Dockerfile", POSTGRES, {"BASE": CPU}, _POSTGRES)
     _podman(["build", "-q", "-t", PAUSE, "-"], f'FROM {CPU}\nENTRYPOINT ["sleep", "infinity"]\n')
-    return [PAUSE, POSTGRES, *names]
+    manager = "FROM scratch\nCOPY kueue /manager\nUSER 65532:65532\n"
+    _podman(["build", "-q", "-t", KUEUE, "-f", "-", str(programs["kueue"])], manager)
+    return [PAUSE, POSTGRES, KUEUE, *names]
 
 
-def image_store(names: list[str]) -> Path:
-    """A containerd's folder that has images of podman, unpacked; made anew when one of them has changed.
+def _unpack(identities: Mapping[str, str], target: Path, earlier: Sequence[Path]) -> None:
+    """Imports podman's images into a containerd's folder.
 
-    Unpacking takes minutes, and a node needs only a copy of hard links (:func:`copy_store`).
+    Args:
+        identities: image names to their identifiers.
+        target: the folder.
+        earlier: another such folder, if there is one, which has what has not changed.
     """
-    command = ["podman", "image", "inspect", "--format", "{{.Id}}", *names]
-    identities = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    place = CACHE / f"images-{hashlib.sha256(identities.encode()).hexdigest()[:16]}"
-    if not place.is_dir():
-        for earlier in CACHE.glob("images-*"):
-            shutil.rmtree(earlier)
-        unfinished = CACHE / "images-unfinished"
-        folder = CACHE / "import"
-        config, socket = folder / "containerd.toml", folder / "containerd.sock"
-        waiting = 'until [ -e "$0" ]; do sleep 0.1; done; exec containerd --log-level error --config "$0"'
-        with isolated(folder, "sh", "-c", waiting, str(config)):
-            write_config(config, unfinished, socket, PAUSE)
-            wait_for(socket.is_socket)
-            for name in names:
+    known = {}
+    for store in earlier:
+        copy_store(store, target)
+        known = json.loads((store / _IDENTITIES).read_text())
+    folder = CACHE / "import"
+    config, socket = folder / "containerd.toml", folder / "containerd.sock"
+    waiting = 'until [ -e "$0" ]; do sleep 0.1; done; exec containerd --log-level fatal --config "$0"'
+    with isolated(folder, "sh", "-c", waiting, str(config)):
+        write_config(config, target, socket, PAUSE)
+        wait_for(socket.is_socket)
+        for name, identity in identities.items():
+            if known.get(name) != identity:
                 _import(name, socket)
-        unfinished.rename(place)
-    return place
+    (target / _IDENTITIES).unlink(missing_ok=True)  # a link to the earlier one's
+    (target / _IDENTITIES).write_text(json.dumps(identities))
 
 
 def copy_store(store: Path, target: Path) -> None:

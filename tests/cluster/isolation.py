@@ -24,10 +24,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 # A kubelet sets these for the whole machine, and many pods need more watches.
-_SETTINGS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "fs/inotify/max_user_instances")
+SETTINGS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "fs/inotify/max_user_instances")
 _INSTANCES = 1024
 _NAMESPACES = ("--mount", "--net", "--pid", "--ipc", "--uts")
 _END_SECONDS = 60
+# The scheduler weighs a cgroup like one process; this one has a machine's worth of them.
+_WEIGHTS = {"cpu.shares": "8192", "cpu.weight": "800"}
 
 
 class Node:
@@ -65,7 +67,7 @@ def isolated(folder: Path, *command: str) -> Iterator[Node]:
             raise RuntimeError(f"another test cluster runs in {folder}; wait for its end") from None
         remove(folder)
         folder.mkdir()
-        (folder / "settings.json").write_text(json.dumps({name: _setting(name).read_text() for name in _SETTINGS}))
+        (folder / "settings.json").write_text(json.dumps({name: _setting(name).read_text() for name in SETTINGS}))
         # It holds the lock too, until everything is removed.
         janitor = subprocess.Popen(
             [sys.executable, "-m", "tests.cluster.isolation", str(folder)],
@@ -76,6 +78,9 @@ def isolated(folder: Path, *command: str) -> Iterator[Node]:
             groups = [group / "servers" for group in cgroups(folder)]
             for group in groups:
                 group.mkdir(parents=True)
+                for name, weight in _WEIGHTS.items():
+                    if (file := group.parent / name).exists():
+                        file.write_text(weight)
             # A shell as the first process: it reaps orphans.
             started = [
                 "unshare",

@@ -51,7 +51,9 @@ def main(folder: Path, images: Path, programs: dict[str, Path]) -> None:
 def _started(folder: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
     with (folder / "output" / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
-    (folder / "pids" / name).write_text(str(process.pid))
+    unfinished = folder / "pids" / f"{name}.unfinished"
+    unfinished.write_text(str(process.pid))
+    unfinished.rename(folder / "pids" / name)  # a test may be reading it
     return process
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -46,6 +46,7 @@ class Place:
         store: the store's address, as pods see it.
         registry: of the images.
         settings: a file with settings of the steps.
+        overlay: the kustomization that is applied there.
     """
 
     namespace: str
@@ -53,6 +54,7 @@ class Place:
     store: str
     registry: str
     settings: Path
+    overlay: Path
 
 
 class Failed(Exception):
@@ -81,6 +83,7 @@ class Run:
         self.place = place
         spec, platform = yaml.safe_load_all(compiled(pipeline, load_settings(place.settings, place.registry)))
         self._spec, self._inputs = spec, inputs
+        self._tasks = dict(_tasks(spec, spec["root"]["dag"]))
         self._kubernetes = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
         defaults = spec["root"]["inputDefinitions"]["parameters"]
         known = {name: entry["defaultValue"] for name, entry in defaults.items() if "defaultValue" in entry}
@@ -88,7 +91,8 @@ class Run:
         self._values = known | dict(values)
         self.id = str(uuid.uuid4())
         self.name = f"{pipeline.name}-{self.id[:5]}"
-        self._made: set[str] = set()
+        self._started: set[str] = set()
+        self._made: dict[str, Json] = {}
         script = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": _SCRIPT, "namespace": place.namespace},
                   "data": {"launch.py": Path(__file__).with_name("launch.py").read_text()}}  # fmt: skip
         workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
@@ -103,17 +107,18 @@ class Run:
         Raises:
             Failed: its last attempt failed, or a pod vanished, which Argo does not retry.
         """
-        retries = int(self._spec["root"]["dag"]["tasks"][task]["retryPolicy"]["maxRetryCount"])
+        retries = int(self._tasks[task].body["retryPolicy"]["maxRetryCount"])
         for attempt in range(retries + 1):
             pod = self.start(task, attempt)
             said = self.finish(pod)
             if said is not None:
-                self._made.add(task)
+                self._made[task] = self.results_of(pod)
                 return said
         raise Failed(f"{self.name}: step {task} failed {retries + 1} times", self.log(pod))
 
     def start(self, task: str, attempt: int = 0) -> str:
         """Creates the pod of a step's attempt and returns its name."""
+        self._started.add(task)
         body = self.pod(task, attempt)
         k8s.apply([body])
         return str(body["metadata"]["name"])
@@ -130,6 +135,17 @@ class Run:
             raise Failed(f"pod {pod} was deleted", said)
         return said if ended == "Succeeded" else None
 
+    def results(self, task: str) -> Json:
+        """The output parameters of a step that has ended."""
+        return self._made[task]
+
+    def results_of(self, pod: str) -> Json:
+        """The output parameters that a pod has noted."""
+        body = k8s.found(self.place.namespace, "pod", pod)
+        assert body is not None
+        terminated = body["status"]["containerStatuses"][0]["state"]["terminated"]
+        return json.loads(terminated.get("message") or "{}")
+
     def log(self, pod: str) -> str:
         return k8s.log(self.place.namespace, pod)
 
@@ -144,8 +160,8 @@ class Run:
         return any(reference["uid"] == self._workflow["metadata"]["uid"] for reference in references)
 
     def uri(self, task: str, artifact: str) -> str:
-        """Where an artifact is: in this run, or in the one whose artifacts it takes."""
-        if task not in self._made and self._inputs is not None:
+        """Where an artifact is: in this run if it has started the step, or in the one whose artifacts it takes."""
+        if task not in self._started and self._inputs is not None:
             return self._inputs.uri(task, artifact)
         return self._own_uri(task, artifact)
 
@@ -235,9 +251,9 @@ class Run:
 
     def executor_input(self, task: str) -> Json:
         """What KFP's driver tells a step: parameters, and where artifacts are."""
-        body = self._spec["root"]["dag"]["tasks"][task]
+        scope, body = self._tasks[task]
         inputs = body["inputs"]
-        parameters = {name: self._value(source) for name, source in inputs["parameters"].items()}
+        parameters = {name: self._value(source, scope) for name, source in inputs["parameters"].items()}
         artifacts = {}
         for name, source in inputs.get("artifacts", {}).items():
             origin = source["taskOutputArtifact"]
@@ -251,16 +267,46 @@ class Run:
             "outputs": {"parameters": results, "artifacts": outputs, "outputFile": _OUTPUT},
         }
 
-    def _value(self, source: Json) -> Any:
+    def _value(self, source: Json, scope: Sequence[Json]) -> Any:
+        """A parameter of a task.
+
+        Args:
+            source: of its value.
+            scope: the tasks around it, outermost first; none for a task of the pipeline itself.
+        """
         if name := source.get("componentInputParameter"):
-            return self._values[name]
+            return self._value(scope[-1]["inputs"]["parameters"][name], scope[:-1]) if scope else self._values[name]
+        if origin := source.get("taskOutputParameter"):
+            return self._made[origin["producerTask"]][origin["outputParameterKey"]]
         constant = source["runtimeValue"]["constant"]
         return self.id if constant == "{{$.pipeline_job_uuid}}" else constant
 
     def _artifact(self, task: str, name: str, uri: str) -> Json:
-        component = self._spec["root"]["dag"]["tasks"][task]["componentRef"]["name"]
+        component = self._tasks[task].body["componentRef"]["name"]
         declared = self._spec["components"][component]["outputDefinitions"]["artifacts"][name]["artifactType"]
         return {"artifacts": [{"name": name, "type": declared, "uri": uri, "metadata": {}}]}
+
+
+class _Task(NamedTuple):
+    """A step in a compiled pipeline.
+
+    Attributes:
+        scope: the tasks around it, outermost first.
+        body: of the step.
+    """
+
+    scope: Sequence[Json]
+    body: Json
+
+
+def _tasks(spec: Json, dag: Json, scope: Sequence[Json] = ()) -> Iterator[tuple[str, _Task]]:
+    """Every step by its name, those of nested pipelines and conditions too."""
+    for name, body in dag["tasks"].items():
+        component = spec["components"][body["componentRef"]["name"]]
+        if "dag" in component:
+            yield from _tasks(spec, component["dag"], (*scope, body))
+        else:
+            yield name, _Task(scope, body)
 
 
 def _resources(given: Json) -> Json:

@@ -13,7 +13,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from pipelines.defaults import TRAINING, Pipeline
+from pipelines.defaults import RETRAINING, TRAINING, Pipeline
 from tests.cluster import kubectl as k8s
 from tests.cluster import launch
 from tests.cluster.steps import Place, Run
@@ -24,11 +24,15 @@ SETTINGS = Path(__file__).parent / "suite" / "settings.yaml"
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose objects go nowhere."""
+def place(monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Where objects of runs go nowhere."""
     monkeypatch.setattr(k8s, "apply", lambda objects: "")
     monkeypatch.setattr(k8s, "found", lambda *names: {"metadata": {"uid": "uid-of-workflow"}})
-    place = Place("kubeflow", "kfrec-pipeline", "http://store:9000", "registry.example.org", SETTINGS)
+    return Place("kubeflow", "kfrec-pipeline", "http://store:9000", "registry.example.org", SETTINGS, SETTINGS.parent)
+
+
+@pytest.fixture
+def run(place: Place) -> Run:
     return Run(place, Pipeline(TRAINING, "din"), {"workers": 2})
 
 
@@ -45,9 +49,35 @@ def test_every_step_is_a_valid_pod_of_its_workflow_with_what_is_compiled(run: Ru
         assert ("POD_NAME" in environment) == (task == "train")
 
 
+def test_a_run_on_the_inputs_of_another_writes_outputs_of_its_own(run: Run) -> None:
+    run.start("train")
+    other = Run(run.place, Pipeline(TRAINING, "din"), {}, run)
+    assert other.uri("train", "model") == run.uri("train", "model")
+    other.start("train")
+    assert other.id in other.uri("train", "model") and run.id in other.uri("tfrecord", "tfrecord")
+
+
+def test_a_step_of_a_nested_pipeline_gets_the_runs_parameters_and_the_results_of_steps(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(place, Pipeline(RETRAINING, "din"), {"data_prefix": "s3://b/logs", "epochs": 9})
+    found: Json = {"workflow": "s3://b/model", "source": "s3://b/logs/2", "warm_start_path": "", "data_version": "2"}
+    found |= {"proceed": True, "occasion": "new", "reference_profile": ""}
+    monkeypatch.setattr(run, "finish", lambda pod: "")
+    monkeypatch.setattr(run, "results_of", lambda pod: found)
+    run.step("find")
+    assert run.results("find")["proceed"] is True
+    assert run.executor_input("download")["inputs"]["parameterValues"]["source"] == "s3://b/logs/2"
+    assert run.executor_input("preprocess")["inputs"]["parameterValues"]["workflow"] == "s3://b/model"
+    assert run.executor_input("train")["inputs"]["parameterValues"]["epochs"] == 9
+
+
 def started(tmp_path: Path, *command: str) -> subprocess.Popen[str]:
     """The launcher, around a command without artifacts."""
-    given: Json = {"inputs": {"artifacts": {}}, "outputs": {"artifacts": {}, "parameters": {}}}
+    given: Json = {
+        "inputs": {"artifacts": {}},
+        "outputs": {"artifacts": {}, "parameters": {}, "outputFile": str(tmp_path / "output.json")},
+    }
     environment = os.environ | {"KFREC_TEST_EXECUTOR_INPUT": json.dumps(given)}
     environment |= {f"{launch.STORE}{name}": "http://127.0.0.1:9" for name in ("URL", "KEY", "SECRET")}
     words = [sys.executable, launch.__file__, *command]

@@ -6,6 +6,7 @@ import atexit
 import base64
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 import boto3
 import pytest
 import yaml
+from mlflow import MlflowClient
 
 from components.artifacts.reference import data_uri
 from pipelines.defaults import TRAINING, Pipeline
@@ -33,6 +35,7 @@ ROOT = Path(__file__).parents[3]
 MANIFESTS = ROOT / "manifests"
 NAMESPACE = "kubeflow"
 OVERLAY = "standalone"
+PLACEHOLDER = "registry.example.org"
 
 
 def node_folder() -> Path:
@@ -46,7 +49,7 @@ def node_folder() -> Path:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """The overlay, applied where every pod has to be restricted, with its secrets; MLflow answers."""
     registry = os.environ.get("KFREC_REGISTRY") or REGISTRY
-    if "KFREC_CLUSTER_NODE" in os.environ:
+    if BUCKET not in [entry["Name"] for entry in store().list_buckets()["Buckets"]]:
         store().create_bucket(Bucket=BUCKET)
     k8s.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
     if k8s.found(NAMESPACE, "secret", "kfrec-mlflow") is None:
@@ -56,12 +59,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     literals = [f"--from-literal={name}={value}" for name, value in keys.items()]
     secret = ["create", "secret", "generic", "kfrec-object-store", *literals, "--dry-run=client", "-o", "yaml"]
     k8s.kubectl("-n", NAMESPACE, "apply", "-f", "-", given=k8s.kubectl(*secret))
-    k8s.kubectl("apply", "-k", str(MANIFESTS / "overlays" / OVERLAY))
+    overlay = with_registry(tmp_path_factory.mktemp("installed") / "manifests", registry)
+    k8s.kubectl("apply", "-k", str(overlay))
     k8s.kubectl("-n", NAMESPACE, "rollout", "status", "deployment/kfrec-mlflow", f"--timeout={LONGEST:.0f}s")
     config = k8s.found(NAMESPACE, "configmap", "kfrec-config")
     assert config is not None
     settings = Path(__file__).with_name("settings.yaml")
-    return Place(NAMESPACE, "kfrec-pipeline", config["data"]["AWS_ENDPOINT_URL"], registry, settings)
+    return Place(NAMESPACE, "kfrec-pipeline", config["data"]["AWS_ENDPOINT_URL"], registry, settings, overlay)
+
+
+def with_registry(folder: Path, registry: str) -> Path:
+    """The overlay with the images' registry in it, as its user writes it there; in a copy of the manifests."""
+    shutil.copytree(MANIFESTS, folder)
+    for file in (folder / "overlays" / OVERLAY).glob("*.yaml"):
+        file.write_text(file.read_text().replace(PLACEHOLDER, registry))
+    return folder / "overlays" / OVERLAY
 
 
 @cache
@@ -114,6 +126,15 @@ def forwarded(namespace: str, target: str, port: int) -> Iterator[str]:
 
 
 @pytest.fixture
+def tracked(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[MlflowClient]:
+    """A client of the installation's MLflow server."""
+    for name, value in secret_of(place.namespace, "kfrec-mlflow").items():
+        monkeypatch.setenv(name, value)
+    with forwarded(place.namespace, "service/kfrec-mlflow", 5000) as url:
+        yield MlflowClient(tracking_uri=url, registry_uri=url)
+
+
+@pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     """A new namespace that accepts restricted pods only."""
     name = f"kfrec-test-{os.getpid()}-{abs(hash(request.node.name)) % 10**6}"
@@ -149,15 +170,14 @@ TRAINING_PIPELINE = Pipeline(TRAINING, "din")
 
 
 @pytest.fixture(scope="session")
-def prepared(place: Place) -> Run:
+def prepared(place: Place) -> Iterator[Run]:
     """A run with records to train on."""
-    # The launcher's default request is a core.
-    small = {"data": {"mpijob.small.yaml": "launcher_cpu: 50m\n"}}
-    k8s.kubectl("-n", place.namespace, "patch", "configmap", "kfrec-mpijob", "--type=merge", "-p", json.dumps(small))
     run = Run(place, TRAINING_PIPELINE, VALUES)
-    for task in ("download", "preprocess", "tfrecord"):
-        run.step(task)
-    return run
+    # The launcher's default request is a core.
+    with patched_settings(place, "mpijob.small.yaml", "launcher_cpu: 50m\n"):
+        for task in ("download", "preprocess", "tfrecord"):
+            run.step(task)
+        yield run
 
 
 @pytest.fixture(scope="session")
@@ -218,7 +238,8 @@ class Training:
 
     def await_line(self, text: str) -> None:
         """Waits until the step says something."""
-        wait_for(lambda: text in self.run.log(self.pod) or k8s.phase(self._namespace, self.pod) != "Running")
+        ended = ("Succeeded", "Failed", "")
+        wait_for(lambda: text in self.run.log(self.pod) or k8s.phase(self._namespace, self.pod) in ended)
         assert text in self.run.log(self.pod), self.run.log(self.pod)
 
     def finish(self) -> str:
@@ -233,8 +254,43 @@ class Training:
 
 
 def training_of(run: Run) -> Json:
-    uri = data_uri(run.uri("train", "model")).removeprefix(f"s3://{BUCKET}/")
-    return json.loads(store().get_object(Bucket=BUCKET, Key=f"{uri}/training.json")["Body"].read())
+    return json.loads(read(f"{data_uri(run.uri('train', 'model'))}/training.json"))
+
+
+def read(uri: str) -> bytes:
+    """An object of the bucket."""
+    return bytes(store().get_object(Bucket=BUCKET, Key=uri.removeprefix(f"s3://{BUCKET}/"))["Body"].read())
+
+
+def assert_same_model(training: Training, trained: Run) -> None:
+    """The losses of every epoch are those of the training without a fault."""
+    expected, result = training_of(trained), training.result()
+    assert len(result["epochs"]) == len(expected["epochs"])
+    for epoch, other in zip(result["epochs"], expected["epochs"], strict=True):
+        for name, value in other.items():
+            if "loss" in name or "auc" in name:
+                assert epoch[name] == pytest.approx(value, abs=0.02), name
+
+
+def assert_nothing_runs(training: Training) -> None:
+    """A finished step leaves no pod of its jobs running."""
+    namespace = training.run.place.namespace
+
+    def running() -> list[str]:
+        return [pod for pod in training.pods() if k8s.phase(namespace, pod) in ("Pending", "Running")]
+
+    wait_for(lambda: not running())
+
+
+@contextmanager
+def patched_settings(place: Place, file: str, text: str) -> Iterator[None]:
+    """MPIJobs have the settings of one more file while the block runs."""
+    command = ["-n", place.namespace, "patch", "configmap", "kfrec-mpijob", "--type=merge", "-p"]
+    k8s.kubectl(*command, json.dumps({"data": {file: text}}))
+    try:
+        yield
+    finally:
+        k8s.kubectl(*command, json.dumps({"data": {file: None}}))
 
 
 def in_pod(namespace: str, pod: str, program: str, container: str = "") -> str:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import csv
 
-import pytest
 from mlflow import MlflowClient
 
 from pipelines.defaults import PREDICTION, Pipeline
 from tests.cluster import kubectl as k8s
 from tests.cluster.steps import BUCKET, Place, Run
-from tests.cluster.suite.conftest import VALUES, forwarded, secret_of, store, training_of
+from tests.cluster.suite.conftest import VALUES, read, store, training_of
 
 
-def test_a_training_with_two_ranks_ends_with_a_registered_model(
-    place: Place, registered: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_with_two_ranks_ends_with_a_registered_model(registered: Run, tracked: MlflowClient) -> None:
     result = training_of(registered)
     assert result["workers"] == VALUES["workers"] and len(result["epochs"]) == VALUES["epochs"]
-    for name, value in secret_of(place.namespace, "kfrec-mlflow").items():
-        monkeypatch.setenv(name, value)
-    with forwarded(place.namespace, "service/kfrec-mlflow", 5000) as url:
-        champion = MlflowClient(tracking_uri=url).get_model_version_by_alias("kfrec-ctr", "champion")
+    champion = tracked.get_model_version_by_alias("kfrec-ctr", "champion")
     assert champion.run_id
 
 
@@ -36,7 +30,7 @@ def test_a_prediction_run_writes_scores_beside_the_rows(place: Place, registered
     store().put_object(Bucket=BUCKET, Key="rows/day.csv", Body="\n".join(rows).encode())
     run = Run(place, Pipeline(PREDICTION), {"rows": f"s3://{BUCKET}/rows/day.csv"})
     run.step("predict")
-    written = store().get_object(Bucket=BUCKET, Key="rows/day.scores.csv")["Body"].read().decode()
+    written = read(f"s3://{BUCKET}/rows/day.scores.csv").decode()
     scored = list(csv.DictReader(written.splitlines()))
     assert [row["user"] for row in scored] == ["A0000000000026", "someone"]
     assert all(0 < float(row["probability"]) < 1 for row in scored)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -16,32 +15,20 @@ import pytest
 from tests.cluster import kubectl as k8s
 from tests.cluster.servers import NODE
 from tests.cluster.steps import Place, Run
-from tests.cluster.suite.conftest import KILL, Training, in_pod, node_folder, training_of
+from tests.cluster.suite.conftest import (
+    KILL,
+    Training,
+    assert_nothing_runs,
+    assert_same_model,
+    in_pod,
+    node_folder,
+    patched_settings,
+)
 from tests.waiting import wait_for
 
 Json = dict[str, Any]
 _WORKER = "components.train.worker"
 _AWAY_SECONDS = 30
-
-
-def assert_same_model(training: Training, trained: Run) -> None:
-    """The losses of every epoch are those of the training without a fault."""
-    expected, result = training_of(trained), training.result()
-    assert len(result["epochs"]) == len(expected["epochs"])
-    for epoch, other in zip(result["epochs"], expected["epochs"], strict=True):
-        for name, value in other.items():
-            if "loss" in name or "auc" in name:
-                assert epoch[name] == pytest.approx(value, abs=0.02), name
-
-
-def assert_nothing_runs(training: Training) -> None:
-    """A finished step leaves no pod of its jobs running."""
-    namespace = training.run.place.namespace
-
-    def running() -> list[str]:
-        return [pod for pod in training.pods() if k8s.phase(namespace, pod) in ("Pending", "Running")]
-
-    wait_for(lambda: not running())
 
 
 def test_a_killed_worker_is_replaced(place: Place, trained: Run) -> None:
@@ -79,7 +66,7 @@ def test_a_worker_without_enough_memory_ends_the_training_with_a_line(place: Pla
     training = Training(prepared, pod_memory="300Mi", shared_memory="64Mi", restarts=0)
     assert training.run.finish(training.pod) is None
     said = training.run.log(training.pod)
-    assert "OOMKilled" in said or "out of memory" in said, said
+    assert "OOMKilled" in said or "raise pod_memory" in said, said
     assert_nothing_runs(training)
 
 
@@ -100,8 +87,7 @@ def test_a_step_that_is_ended_finds_its_training_again(place: Place, trained: Ru
 
 
 def test_an_image_that_cannot_be_pulled_is_named_and_the_job_goes_with_its_run(place: Place, prepared: Run) -> None:
-    missing = {"data": {"mpijob.other.yaml": f"image: {place.registry}/kfrec-missing:0\n"}}
-    with patched(place, missing, {"data": {"mpijob.other.yaml": None}}):
+    with patched_settings(place, "mpijob.other.yaml", f"image: {place.registry}/kfrec-missing:0\n"):
         training = Training(prepared)
         training.await_line("kfrec-missing")
     assert "Err" in training.run.log(training.pod) or "pull" in training.run.log(training.pod).lower()
@@ -130,17 +116,6 @@ def terminated(training: Training) -> None:
         ]
     )
     k8s.await_gone(namespace, "pod", training.pod)
-
-
-@contextmanager
-def patched(place: Place, patch: Json, back: Json) -> Iterator[None]:
-    """Changes the settings of MPIJobs while the block runs."""
-    command = ["-n", place.namespace, "patch", "configmap", "kfrec-mpijob", "--type=merge", "-p"]
-    k8s.kubectl(*command, json.dumps(patch))
-    try:
-        yield
-    finally:
-        k8s.kubectl(*command, json.dumps(back))
 
 
 def test_an_api_server_that_is_started_again_ends_no_training(place: Place, trained: Run) -> None:
