@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import util
 from pathlib import Path
 
 from components.errors import KfrecError
@@ -28,6 +29,8 @@ def temporary_folder() -> Iterator[Path]:
         raise KfrecError(
             f"no folder for temporary files can be written ({error.strerror}); point TMPDIR to one that can"
         ) from None
+    # Multiprocessing removes its own folder when the process ends, and complains if that is gone.
+    util.get_temp_dir()
     lock, given, found = os.open(folder, os.O_RDONLY), os.environ.get("TMPDIR"), tempfile.tempdir
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
