@@ -23,6 +23,12 @@ def queued(here: Place) -> Kueue:
     return Kueue(here.api)
 
 
+def is_queued(here: Place, name: str) -> bool:
+    """Whether the operator has seen the job suspended; one that is admitted earlier starts as if it never waited."""
+    conditions = here.api.jobs.get(name, {}).get("status", {}).get("conditions", [])
+    return any((each["type"], each["status"]) == ("Suspended", "True") for each in conditions)
+
+
 def changed_by_the_step(here: Place) -> set[str]:
     return {method for method, _ in here.api.requests} & {"PATCH", "PUT"}
 
@@ -50,7 +56,7 @@ def test_a_job_that_loses_its_place_and_gets_it_back_at_once_goes_on_as_the_same
     kueue = queued(here)
     here.operator.ssh_delay = 0.5  # the resumed launcher does not wait for the workers by itself
     joined = in_background(lambda: here.run(restarts=0))
-    wait_for(lambda: NAME in here.api.jobs)
+    wait_for(lambda: is_queued(here, NAME))
     kueue.admit(NAME)
     wait_for(lambda: any("try 0" in line for lines in list(here.api.logs.values()) for line in lines))
     here.wait_for_a_look()  # and the step has seen the workers
@@ -69,9 +75,9 @@ def test_workers_that_start_too_late_after_the_queue_cost_no_restart(place: Make
     here.settings = replace(here.settings, ssh_seconds=1)
     here.operator.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     joined = in_background(lambda: here.run(restarts=0))
-    wait_for(lambda: NAME in here.api.jobs)
+    wait_for(lambda: is_queued(here, NAME))
     kueue.admit(NAME)
-    wait_for(lambda: SECOND in here.api.jobs)
+    wait_for(lambda: is_queued(here, SECOND))
     assert any("its workers did not start in time, which costs no restart" in line for line in here.told)
     here.operator.unschedulable = ""
     kueue.admit(SECOND)
