@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,14 @@ HEADS = (
     ("replaced/dense", "discriminator_predictions/dense"),
     ("replaced/output", "discriminator_predictions/dense_prediction"),
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def keras_stays() -> Iterator[None]:
+    """Otherwise the package asks all later processes for another Keras."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TF_USE_LEGACY_KERAS", "0")
+        yield
 
 
 def theirs(kind: str, sizes: Sizes, width: int) -> Any:
