@@ -116,6 +116,7 @@ class MpiOperator:
         over = threading.Event()
         bringing_up = threading.Thread(target=self._bring_up, args=(name, uid, workers, over), daemon=True)
         self._close_sshd()
+        self._port()  # or sshd and the launcher, which begin together, might choose one each
         bringing_up.start()
         if uid not in self._with_launcher:
             bringing_up.join()
