@@ -7,13 +7,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import util
 from pathlib import Path
 
 from components.errors import KfrecError
 
 _PREFIX = "kfrec-run-"
+# A file in each of these folders: others of such a name are not ours.
+_MARK = ".kfrec-temporary"
 
 
 @contextmanager
@@ -23,17 +25,9 @@ def temporary_folder() -> Iterator[Path]:
     Raises:
         KfrecError: no folder for temporary files can be written.
     """
+    folder, lock = _locked_folder()
+    given, found = os.environ.get("TMPDIR"), tempfile.tempdir
     try:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    except OSError as error:
-        raise KfrecError(
-            f"no folder for temporary files can be written ({error.strerror}); point TMPDIR to one that can"
-        ) from None
-    # Multiprocessing removes its own folder when the process ends, and complains if that is gone.
-    util.get_temp_dir()
-    lock, given, found = os.open(folder, os.O_RDONLY), os.environ.get("TMPDIR"), tempfile.tempdir
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         for other in folder.parent.glob(f"{_PREFIX}*"):
             _remove_abandoned(other)
@@ -47,10 +41,30 @@ def temporary_folder() -> Iterator[Path]:
         os.close(lock)
 
 
+def _locked_folder() -> tuple[Path, int]:
+    """A new folder, and the descriptor that locks it."""
+    while True:
+        try:
+            # Multiprocessing removes its own folder when the process ends, and complains if that is gone.
+            util.get_temp_dir()
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            (folder / _MARK).touch()
+        except OSError as error:
+            raise KfrecError(
+                f"no folder for temporary files can be written ({error.strerror}); point TMPDIR to one that can"
+            ) from None
+        with suppress(FileNotFoundError):  # Another run took it for abandoned before it was locked.
+            lock = os.open(folder, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.is_dir():
+                return folder, lock
+            os.close(lock)
+
+
 def _remove_abandoned(folder: Path) -> None:
-    """Removes a folder of this user that no process holds the lock of."""
+    """Removes a folder that a run of this user made and no process holds the lock of."""
     try:
-        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid() or not (folder / _MARK).is_file():
             return
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

@@ -12,6 +12,8 @@ def restart_in_utf8() -> None:
 
     Reports, records and logs hold characters that other encodings lack. Call it first: what was done before is lost.
     """
+    if os.environ.get("PYTHONUTF8") == "1":
+        return  # Restarted already; an option such as -X utf8=0 may overrule it.
     if locale.getpreferredencoding(False).lower().replace("-", "") != "utf8":
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {"PYTHONUTF8": "1"})

@@ -1,4 +1,6 @@
+import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,11 +43,30 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_one_and_a_living_ones_sta
     runs[0].kill()
     runs[0].wait()
     (tmp_path / "kfrec-run-of-somebody").write_text("a file")
+    (tmp_path / "kfrec-run-results").mkdir()
+    (tmp_path / "kfrec-run-results" / "summary.json").write_text("{}")
     with temporary_folder():
         assert not dead.exists() and (alive / "module.py").exists()
     assert (tmp_path / "kfrec-run-of-somebody").exists()
+    assert (tmp_path / "kfrec-run-results" / "summary.json").exists()
     runs[1].kill()
     runs[1].wait()
+
+
+def test_a_folder_that_another_run_removes_before_it_is_locked_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, removed = fcntl.flock, []
+
+    def late(descriptor: int, operation: int) -> None:
+        if not removed:
+            removed.extend(tmp_path.glob("kfrec-run-*"))
+            shutil.rmtree(removed[0])
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with temporary_folder() as folder:
+        assert folder.is_dir() and folder not in removed
 
 
 def test_what_a_command_of_a_step_leaves_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
