@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +15,16 @@ from components.contract import LOG_LIKELIHOOD
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.models.draws import draws_at
+from components.models.layers.global_batch import Batch, global_batch
 from components.models.loss import loss_of
+from components.models.ops.choice import training_back_end
 from components.models.optimizers import make_optimizer
 from components.models.sasrec import MODEL
 from components.models.sasrec.model import NEXT_ITEM, RANK, SasRec
 from components.models.sasrec.parameters import SasRecParameters
 from components.models.sasrec.ranks import rank_targets
+from components.steps.catalog import STEPS
+from components.train.loop.ranks import Ranks
 
 ITEMS, LENGTH = 12, 6
 SMALL = SasRecParameters(item_dim=8, attention_layers=2, attention_heads=2, feed_forward_dim=16, state_dropout=0.0)
@@ -162,6 +169,44 @@ def test_it_learns_what_follows_what() -> None:
     assert (model.outputs(features)[RANK].numpy() == 1).mean() > 0.95
 
 
-def test_heads_of_unequal_width_are_refused() -> None:
-    with pytest.raises(KfrecError, match=r"^parameter attention_heads=3 does not divide item_dim=8; choose a divisor$"):
-        MODEL.check(replace(SMALL, attention_heads=3), {})
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"attention_heads": 3}, "parameter attention_heads=3 does not divide item_dim=64; choose a divisor"),
+        ({"softmax": "batch", "micro_batch_size": 8}, "parameter softmax=batch compares .* set micro_batch_size=0, or"),
+        ({"softmax": "batch", "xla": True, "workers": 2}, "parameter xla=True: XLA cannot compile softmax=batch on"),
+    ],
+)
+def test_parameters_that_do_not_go_together_are_refused(changed: dict[str, Any], message: str) -> None:
+    parameters = STEPS["train"].of(model_type="sasrec", **changed)
+    with pytest.raises(KfrecError, match=f"^{message}"):
+        MODEL.check(parameters, {})
+
+
+HELD = [[2, 6], [5], [4, 4, 8], [7]], [5, 3, 1, 9]
+
+
+def rank_main(ranks: Ranks, folder: Path) -> None:
+    """Half of HELD a rank."""
+    part = slice(2 * ranks.rank, 2 * ranks.rank + 2)
+    seen = Batch(ranks.rank, lambda values, name: ranks.sum([values], name)[0], ranks.gather_rows)
+    found = losses_of(HELD[0][part], HELD[1][part], seen)
+    (folder / f"{ranks.rank}.json").write_text(json.dumps(found))
+
+
+def losses_of(histories: list[list[int]], targets: list[int], seen: Batch) -> list[float]:
+    model, features = SasRec(replace(SMALL, softmax="batch"), spec_of(), seed=1), batch(histories, targets)
+
+    @tf.function
+    def losses() -> tf.Tensor:
+        with training_back_end(), global_batch(seen):
+            _, terms = model.loss_terms(features, {}, tf.ones([len(targets)], tf.bool))
+            return terms[NEXT_ITEM].total
+
+    return losses().numpy().tolist()
+
+
+@pytest.mark.slow
+def test_two_ranks_have_the_loss_over_the_global_batch_of_one(two_ranks: Path) -> None:
+    parts = [json.loads((two_ranks / __name__ / f"{rank}.json").read_text()) for rank in range(2)]
+    np.testing.assert_allclose([*parts[0], *parts[1]], losses_of(*HELD, Batch()), rtol=1e-4)

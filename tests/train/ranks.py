@@ -48,6 +48,7 @@ def on_ranks(size: int, transport: str, function: str, folder: Path, *arguments:
 TOGETHER = (
     "tests.models.layers.test_batch_normalization",
     "tests.models.layers.test_global_batch",
+    "tests.models.test_sasrec",
     "tests.train.loop.test_sharded",
     "tests.train.mpijob.test_recovery",
     "tests.train.test_best_epoch",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.optimizers import one_optimizer
-from components.models.sasrec.parameters import SasRecParameters, check_width
+from components.models.sasrec.parameters import SasRecParameters, check_parameters
 
 # Every item of a history is learned from, among all items.
 _ON_HISTORIES = {"negatives": "none", "training_targets": "windows", "max_sequence_length": 50}
@@ -19,7 +20,8 @@ MODEL = ModelDefinition(
     optimizers=one_optimizer,
     dataset="amazon_reviews",
     task="next_item",
-    check=check_width,
+    check=check_parameters,
+    needs=(Channel.POSITIVE,),
     defaults={
         "epochs": 100,
         "patience": 10,

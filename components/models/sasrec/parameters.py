@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from components.errors import KfrecError
 from components.feature_spec import ListLength
@@ -31,14 +32,30 @@ class SasRecParameters(OneOptimizer):
     lr: float = param(0.001, "Learning rate", at_least=0)
 
 
-def check_width(parameters: SasRecParameters, lengths: Mapping[str, ListLength]) -> None:
-    """Requires heads of equal width.
+def check_parameters(parameters: Any, lengths: Mapping[str, ListLength]) -> None:
+    """Requires heads of equal width, and a whole batch where the loss compares its samples.
+
+    Args:
+        parameters: ``SasRecParameters`` and those of the train step.
+        lengths: of the histories.
 
     Raises:
-        KfrecError: the heads do not divide the width.
+        KfrecError: the heads do not divide the width, or the batch is divided.
     """
     if parameters.item_dim % parameters.attention_heads:
         raise KfrecError(
             f"parameter attention_heads={parameters.attention_heads} does not divide item_dim={parameters.item_dim}; "
             "choose a divisor"
+        )
+    if parameters.softmax != BATCH:
+        return
+    if parameters.micro_batch_size:
+        raise KfrecError(
+            f"parameter softmax={BATCH} compares the samples of a whole batch, which "
+            f"micro_batch_size={parameters.micro_batch_size} divides; set micro_batch_size=0, or softmax={ALL_ITEMS}"
+        )
+    if parameters.xla and getattr(parameters, "workers", 1) > 1:
+        raise KfrecError(
+            f"parameter xla=True: XLA cannot compile softmax={BATCH} on workers={parameters.workers}, which gathers "
+            f"their batches; turn xla off, or set softmax={ALL_ITEMS}"
         )
