@@ -56,7 +56,8 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_one_and_a_living_ones_sta
 def test_a_folder_that_another_run_removes_before_it_is_locked_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock, removed = fcntl.flock, []
+    lock = fcntl.flock
+    removed: list[Path] = []
 
     def late(descriptor: int, operation: int) -> None:
         if not removed:
