@@ -87,7 +87,14 @@ def score_controls(
     trained = fit_baselines(baselines, spec, tfrecord, controls.training_samples) if baselines else 0
     if baselines is None:
         return Controlled(sample, others, trained, {}, part, columns_changed)
-    return Controlled(sample, others | baselines.scores(samples), trained, baselines.about, part, columns_changed)
+    return Controlled(
+        sample,
+        others | baselines.scores({**sample.outputs, **samples}),
+        trained,
+        baselines.about,
+        part,
+        columns_changed,
+    )
 
 
 def _columns(

@@ -24,7 +24,7 @@ def measure_controls(
     Args:
         controlled: the scores.
         metric: of which higher is better.
-        intervals: takes samples and the controls' scores of them, ``[n]`` each; place 0 is the model.
+        intervals: takes samples and the controls' scores of them, ``[n, ...]`` each; place 0 is the model.
 
     Returns:
         ``test_controls_rows``, ``test_controls_training_rows`` and ``test_controls_<metric>``, the model's own value on

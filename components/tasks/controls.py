@@ -46,7 +46,16 @@ class Baselines(Protocol):
         """
 
     def scores(self, samples: Samples) -> dict[str, np.ndarray]:
-        """Baseline name, as in metrics, to scores, float ``[n]``; empty if there was nothing to fit on."""
+        """Scores without the model.
+
+        Args:
+            samples: of the test split, with the model's outputs by name, which a baseline may judge, such as tokens
+                that a model has replaced.
+
+        Returns:
+            Baseline name, as in metrics, to scores, as the output that they are compared with; empty if there was
+            nothing to fit on.
+        """
 
     @property
     def about(self) -> Mapping[str, str]:
@@ -60,7 +69,7 @@ class Controls:
     Attributes:
         probes: changes of the model's input.
         baselines: None if the data lack what they read.
-        output: of the model's signature, which is compared with the baselines, ``[n]``.
+        output: of the model's signature, which is compared with the baselines, ``[n, ...]``.
         samples: largest number of test samples to score, a random part of the split.
         together: feature whose equal values stay together in that part, such as the group of a ranking, which its
             number then only approximates; empty draws blocks of records.

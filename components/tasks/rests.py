@@ -40,7 +40,11 @@ class Control:
 
 
 def rests_section(
-    metrics: Mapping[str, Any], metric: Metric, controls: Mapping[str, Control], guessing: float
+    metrics: Mapping[str, Any],
+    metric: Metric,
+    controls: Mapping[str, Control],
+    guessing: float,
+    saw: str = "no test sample",
 ) -> Section:
     """The metric of every control beside the model's own; without figures if nothing was measured.
 
@@ -49,6 +53,7 @@ def rests_section(
         metric: the primary metric.
         controls: by name, in the order of the section.
         guessing: the metric of random scores.
+        saw: what the baselines know of the test samples.
     """
     title = "What the score rests on"
     rows = list(_rows(metrics, metric, controls))
@@ -60,7 +65,7 @@ def rests_section(
     told = table(("", metric.label, "model above it by", "meaning"), [cells for _, cells in rows])
     return Section(
         title,
-        _text(metrics),
+        _text(metrics, saw),
         [
             Figure(
                 f"{metric.label} of the model and of its controls", chart, f"Whiskers are {level} intervals.", wide=True
@@ -70,12 +75,12 @@ def rests_section(
     )
 
 
-def _text(metrics: Mapping[str, Any]) -> str:
+def _text(metrics: Mapping[str, Any], saw: str) -> str:
     rows, trained = metrics.get("test_controls_rows"), metrics.get("test_controls_training_rows")
     if rows is None:
         return "The model beside the best possible score of generated data."
     drawn = f"all {rows:,}" if rows == metrics["test_rows"] else f"{rows:,} random ones of {metrics['test_rows']:,}"
-    fitted = f" The baselines were fitted on {trained:,} training samples and saw no test sample." if trained else ""
+    fitted = f" The baselines were fitted on {trained:,} training samples and saw {saw}." if trained else ""
     return f"Scores without the model, and scores of the model with changed input, on {drawn} test samples.{fitted}"
 
 

@@ -3,6 +3,7 @@
 Attributes:
     REPLACED_LOGIT: the log-odds that each token was replaced, float32 ``[B, L]``.
     REPLACED: int8 ``[B, L]``, 1 for a replaced token, 0 for an original one, PADDING for padding.
+    CORRUPTED: the tokens that the discriminator reads, int32 ``[B, L]``.
     MASKED: the number of masked tokens, float32 ``[B]``.
     MASKED_CORRECT: those of which the likeliest token is the original, float32 ``[B]``.
     MASKED_LOSS: the sum of ``-log p(original)`` over the masked tokens, float32 ``[B]``.
@@ -15,7 +16,7 @@ Attributes:
 
 from __future__ import annotations
 
-REPLACED_LOGIT, REPLACED = "replaced_logit", "replaced"
+REPLACED_LOGIT, REPLACED, CORRUPTED = "replaced_logit", "replaced", "corrupted"
 MASKED, MASKED_CORRECT, MASKED_LOSS = "masked", "masked_correct", "masked_loss"
 PADDING = -1
 REPLACED_WEIGHT = 50.0

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +15,16 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.metrics import roc_auc
 from components.registry import task
-from components.tasks import NoParameters, Scores
+from components.tasks import Controlled, Scores
+from components.tasks.replaced_token.baselines import BIGRAM, UNIGRAM, TokenCounts, controls
 from components.tasks.replaced_token.measure import loss_interval, loss_sums, losses_of
-from components.text.outputs import MASKED, MASKED_CORRECT, MASKED_LOSS, PADDING, REPLACED, REPLACED_LOGIT
+from components.tasks.replaced_token.parameters import ReplacedTokenEvaluation
+from components.text.outputs import CORRUPTED, MASKED, MASKED_CORRECT, MASKED_LOSS, PADDING, REPLACED, REPLACED_LOGIT
 from components.train.loop.ranks import Alone
+from tests.train.texts import LENGTH, SPECIAL, VOCABULARY, specification, texts
 
 TASK = task("replaced_token")
-NONE = NoParameters()
+NONE = ReplacedTokenEvaluation()
 
 
 def scores(texts: int = 40, skill: float = 1.0, seed: int = 0) -> Scores:
@@ -127,3 +134,88 @@ def test_a_model_of_another_kind_is_refused_in_one_line() -> None:
 def test_the_report_names_the_loss_and_the_intervals() -> None:
     story = TASK.story(TASK.measure(scores(), NONE))
     assert story.headline.startswith("Test loss ") and "% replaced" in story.lead
+
+
+def corrupted(rows: int, seed: int) -> dict[str, np.ndarray]:
+    """Texts in which each token is one of the three that may follow the one before, some replaced by any other."""
+    tokens, random = texts(rows, seed)["input_ids"], np.random.default_rng(seed)
+    drawn = random.integers(5, VOCABULARY, tokens.shape)
+    is_replaced = (tokens > SPECIAL.mask) & (random.random(tokens.shape) < 0.1) & (drawn != tokens)
+    labels = np.where(tokens == SPECIAL.pad, PADDING, is_replaced).astype(np.int8)
+    return {CORRUPTED: np.where(is_replaced, drawn, tokens), REPLACED: labels}
+
+
+def fitted(train: np.ndarray) -> TokenCounts:
+    counts = TokenCounts("input_ids", VOCABULARY)
+    counts.fit([{"input_ids": train[:50]}], [{"input_ids": train[50:]}])
+    return counts
+
+
+def test_the_baselines_are_the_ratios_of_their_formula() -> None:
+    train, test = texts(100, seed=1)["input_ids"], corrupted(8, seed=2)
+    found = fitted(train).scores(test)
+    rows = [[int(token) for token in row if token] for row in train]
+    tokens = Counter(token for row in rows for token in row)
+    total = tokens.total() + 0.5 * VOCABULARY
+    p = {token: (tokens[token] + 0.5) / total for token in range(VOCABULARY)}
+    pairs = Counter(pair for row in rows for pair in pairwise(row))
+    once, twice = (1 + sum(count == times for count in pairs.values()) for times in (1, 2))
+    discount = once / (once + 2 * twice)
+
+    def given(before: int, after: int) -> float:
+        owned = [count for (first, _), count in pairs.items() if first == before]
+        if not owned:
+            return p[after]
+        kept = max(pairs[before, after] - discount, 0) + discount * len(owned) * p[after]
+        return kept / sum(owned)
+
+    for number, (text, flags) in enumerate(zip(test[CORRUPTED], test[REPLACED], strict=True)):
+        others = slice(1 - number % 2, None, 2)
+        drawn = Counter(test[CORRUPTED][others][test[REPLACED][others] == 1].tolist())
+        row = [int(token) for token in text[flags != PADDING]]
+        for place, token in enumerate(row):
+            r = (drawn[token] + 100 * p[token]) / (drawn.total() + 100)
+            unigram, bigram = (
+                math.log(r / p[token]),
+                math.log(r / (given(row[place - 1], token) if place else p[token])),
+            )
+            if place + 1 < len(row):
+                bigram += math.log(p[row[place + 1]] / given(token, row[place + 1]))
+            assert found[UNIGRAM][number, place] == pytest.approx(unigram)
+            assert found[BIGRAM][number, place] == pytest.approx(bigram)
+
+
+def controlled(skill: float) -> Scores:
+    """A model that scores as the pairs of tokens do, and by ``skill`` better or worse."""
+    given = scores(texts=400)
+    test = corrupted(400, seed=2)
+    others = fitted(texts(300, seed=1)["input_ids"]).scores(test)
+    logits = (others[BIGRAM] + skill * test[REPLACED]).astype("f")
+    model = replace(given, outputs={**given.outputs, **test, REPLACED_LOGIT: logits})
+    return replace(model, controlled=Controlled(model, others, 300))
+
+
+def test_an_evaluation_states_how_far_the_model_is_above_pairs_of_tokens() -> None:
+    metrics = TASK.measure(controlled(skill=1.0), NONE).metrics
+    assert metrics["test_bigram_auc"] == metrics["test_baseline_auc"] > metrics["test_unigram_auc"] + 0.1
+    assert metrics["test_auc_above_baseline"] == pytest.approx(metrics["test_auc"] - metrics["test_bigram_auc"])
+    assert 0 < metrics["test_auc_above_baseline_low"] < metrics["test_auc_above_baseline"]
+    assert not TASK.vetoes(metrics, TASK.decision())
+    assert "pairs of tokens" in str(TASK.story(TASK.measure(controlled(skill=1.0), NONE)).first)
+
+
+def test_a_model_that_pairs_of_tokens_beat_is_not_promoted() -> None:
+    metrics = TASK.measure(controlled(skill=-1.0), NONE).metrics
+    (reason,) = TASK.vetoes(metrics, TASK.decision())
+    assert reason.startswith("the model does not beat the built-in baseline: test replaced-token AUC")
+    assert not TASK.vetoes(metrics, TASK.decision(require_baseline=False))
+    assert list(TASK.remarks(metrics)) == [reason]
+
+
+def test_the_baselines_need_texts_of_both_splits(tmp_path: Path) -> None:
+    spec = specification(tmp_path)
+    found = controls(spec, NONE)
+    assert found is not None and found.baselines is not None and found.baselines.features == ("input_ids",)
+    assert controls(spec, ReplacedTokenEvaluation(baseline_texts=0)) is None
+    assert controls(replace(spec, sources={"test": spec.sources["test"]}), NONE) is None
+    assert found.baselines.scores({CORRUPTED: np.zeros((2, LENGTH))}) == {}  # not fitted

@@ -22,7 +22,7 @@ from components.models.layers.transformer import Sizes, gelu, initial_kernel
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table
-from components.text.outputs import MASKED, MASKED_CORRECT, MASKED_LOSS, REPLACED, REPLACED_LOGIT
+from components.text.outputs import CORRUPTED, MASKED, MASKED_CORRECT, MASKED_LOSS, REPLACED, REPLACED_LOGIT
 from components.text.special import special_tokens
 
 # Of the draws of an evaluation, which are the same for every model.
@@ -152,8 +152,9 @@ class Electra(tf.Module):
 
         Returns:
             REPLACED_LOGIT: float32 ``[B, L]``; REPLACED: int8 ``[B, L]``, 1 for a replaced token, 0 for an original
-            one, -1 for padding; MASKED, MASKED_CORRECT and MASKED_LOSS: float32 ``[B]``, the number of masked tokens,
-            those whose likeliest token is the original, and the sum of their losses.
+            one, -1 for padding; CORRUPTED: int32 ``[B, L]``, the tokens that the discriminator reads; MASKED,
+            MASKED_CORRECT and MASKED_LOSS: float32 ``[B]``, the number of masked tokens, those whose likeliest token is
+            the original, and the sum of their losses.
         """
         tokens = features[self._channels.tokens.name]
         if training:
@@ -199,6 +200,7 @@ def _outputs(found: _Pass) -> dict[str, tf.Tensor]:
     return {
         REPLACED_LOGIT: found.logits,
         REPLACED: tf.cast(replaced, tf.int8),
+        CORRUPTED: tf.cast(found.corrupted, tf.int32),
         MASKED: tf.reduce_sum(found.is_masked, 1),
         MASKED_CORRECT: tf.reduce_sum(found.is_correct, 1),
         MASKED_LOSS: tf.reduce_sum(found.masked_losses, 1),

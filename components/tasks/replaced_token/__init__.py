@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.contract import Metric
 from components.errors import KfrecError
 from components.lazy import Lazy
 from components.metrics import CONFIDENCE, Interval
-from components.parameters import param
-from components.tasks.definition import Measured, NoParameters, Streaming, TaskDefinition
+from components.tasks.control_metrics import below_baseline
+from components.tasks.definition import Measured, Streaming, TaskDefinition
+from components.tasks.replaced_token.parameters import AUC, ReplacedTokenDecision, ReplacedTokenEvaluation
 from components.tasks.scores import Scores
-from components.text.outputs import MASKED, MASKED_CORRECT, MASKED_LOSS, REPLACED, REPLACED_LOGIT
+from components.text.outputs import CORRUPTED, MASKED, MASKED_CORRECT, MASKED_LOSS, REPLACED, REPLACED_LOGIT
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-_OUTPUTS = (REPLACED_LOGIT, REPLACED, MASKED, MASKED_CORRECT, MASKED_LOSS)
-
-
-@dataclass(frozen=True)
-class ReplacedTokenDecision:
-    """Parameters of the register step."""
-
-    loss_ceiling: float = param(30.0, "A first model needs a test loss below this to become champion", at_least=0)
+_OUTPUTS = (REPLACED_LOGIT, REPLACED, CORRUPTED, MASKED, MASKED_CORRECT, MASKED_LOSS)
 
 
 def _serve(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -53,20 +46,20 @@ def _require(scores: Scores, source: object) -> None:
             )
 
 
-def _measure(scores: Scores, parameters: NoParameters) -> Measured:
+def _measure(scores: Scores, parameters: ReplacedTokenEvaluation) -> Measured:
     from components.tasks.replaced_token.measure import measure
 
     return measure(scores)
 
 
-def _value(scores: Scores, parameters: NoParameters) -> float:
+def _value(scores: Scores, parameters: ReplacedTokenEvaluation) -> float:
     from components.tasks.replaced_token.measure import loss_sums, losses_of
 
     return float(losses_of(loss_sums(scores).sum(0)))
 
 
 def _difference(
-    ours: Scores, theirs: Scores, parameters: NoParameters, samples: int, confidence: float, seed: int
+    ours: Scores, theirs: Scores, parameters: ReplacedTokenEvaluation, samples: int, confidence: float, seed: int
 ) -> Interval:
     """Paired bootstrap over texts."""
     from components.tasks.replaced_token.measure import loss_interval, loss_sums
@@ -85,8 +78,12 @@ def _not_above_chance(metrics: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _remarks(metrics: Mapping[str, Any]) -> Sequence[str]:
+    return _not_above_chance(metrics) or below_baseline(metrics, AUC)
+
+
 def _vetoes(metrics: Mapping[str, Any], parameters: ReplacedTokenDecision) -> Sequence[str]:
-    return _not_above_chance(metrics)
+    return _remarks(metrics) if parameters.require_baseline else _not_above_chance(metrics)
 
 
 TASK = TaskDefinition(
@@ -94,10 +91,10 @@ TASK = TaskDefinition(
     summary="Which tokens of a text were replaced: loss of generator and discriminator, AUC, masked-token accuracy.",
     metrics=(
         Metric("loss", "loss", higher_is_better=False, is_loss=True),
-        Metric("auc", "replaced-token AUC"),
+        AUC,
         Metric("masked_accuracy", "masked-token accuracy"),
     ),
-    evaluation=NoParameters,
+    evaluation=ReplacedTokenEvaluation,
     decision=ReplacedTokenDecision,
     defaults={"registered_model": "kfrec-electra"},
     kept=(),
@@ -109,6 +106,7 @@ TASK = TaskDefinition(
     value=_value,
     difference=_difference,
     floor=lambda parameters: parameters.loss_ceiling,
-    remarks=_not_above_chance,
+    remarks=_remarks,
     vetoes=_vetoes,
+    controls=Lazy("components.tasks.replaced_token.baselines:controls"),
 )

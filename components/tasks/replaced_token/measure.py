@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from components.metrics import CONFIDENCE, Interval, auc_interval, roc_auc, roc_curve
+from components.tasks.control_metrics import measure_controls
 from components.tasks.definition import Measured
+from components.tasks.replaced_token.baselines import RESAMPLES, auc_intervals
+from components.tasks.replaced_token.parameters import AUC
 from components.tasks.scores import Scores
 from components.text.outputs import MASKED, MASKED_CORRECT, MASKED_LOSS, REPLACED, REPLACED_LOGIT, REPLACED_WEIGHT
 
-# Of the AUC, which sorts all tokens; the loss takes the default of ``loss_interval``.
-_AUC_RESAMPLES = 200
 _DRAWN_AT_ONCE = 1 << 22
 
 
@@ -28,7 +29,7 @@ def measure(scores: Scores) -> Measured:
     labels, values, texts = replaced[is_token], logits[is_token].astype(np.float64), np.nonzero(is_token)[0]
     sums = loss_sums(scores)
     total = sums.sum(0)
-    auc = auc_interval(labels, values, samples=_AUC_RESAMPLES, clusters=texts)
+    auc = auc_interval(labels, values, samples=RESAMPLES, clusters=texts)
     loss, correct = loss_interval([sums]), scores.outputs[MASKED_CORRECT].sum(dtype=np.float64)
     share = float(labels.mean())
     metrics: dict[str, Any] = {
@@ -48,6 +49,8 @@ def measure(scores: Scores) -> Measured:
         "test_tokens": int(total[3]),
         "test_masked_tokens": int(total[1]),
     }
+    if scores.controlled is not None and (scores.controlled.model.outputs[REPLACED] == 1).any():
+        metrics |= measure_controls(scores.controlled, AUC, auc_intervals)
     return Measured(metrics, {"roc": roc_curve(labels, values)})
 
 

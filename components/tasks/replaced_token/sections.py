@@ -7,10 +7,38 @@ from typing import Any
 
 from components.metrics import CONFIDENCE
 from components.report import Axis, Card, Figure, Line, Section, Story, line_chart
+from components.tasks.controls import BASELINE
 from components.tasks.definition import Measured
+from components.tasks.replaced_token.baselines import BIGRAM, UNIGRAM
+from components.tasks.replaced_token.parameters import AUC
+from components.tasks.rests import Control, rests_section
 from components.text.outputs import REPLACED_WEIGHT
 
 _UNIT = (0.0, 0.25, 0.5, 0.75, 1.0)
+_CONTROLS = {
+    BASELINE: Control(
+        "built-in baseline",
+        "The better of the two below.",
+        "The model is above it: it has learned more than pairs of neighbouring tokens.",
+        "The difference to the model may be chance.",
+        "The model is below it: counting tells more.",
+    ),
+    BIGRAM: Control(
+        "pairs of tokens",
+        "How seldom a token stands beside its neighbours in the training texts, and how often it replaces another one.",
+        "The model is above it.",
+        "Pairs do as well as the model.",
+        "Pairs do better than the model.",
+    ),
+    UNIGRAM: Control(
+        "single tokens",
+        "How seldom a token occurs in the training texts, and how often it replaces another one.",
+        "The model is above it.",
+        "Counts do as well as the model.",
+        "Counts do better than the model.",
+    ),
+}
+_SAW = "the tokens that replace others in one half of the test texts to judge the other half"
 
 
 def story(measured: Measured) -> Story:
@@ -49,7 +77,8 @@ def story(measured: Measured) -> Story:
         "test tokens": f"{metrics['test_tokens']:,}",
         "masked tokens": f"{metrics['test_masked_tokens']:,}",
     }
-    return Story(f"Test loss {loss:.3f}", lead, cards, [section], counts)
+    rests = rests_section(metrics, AUC, _CONTROLS, 0.5, _SAW)
+    return Story(f"Test loss {loss:.3f}", lead, cards, [section], counts, [rests])
 
 
 def _roc(curve: Mapping[str, Any], metrics: Mapping[str, Any]) -> Figure:
