@@ -17,18 +17,15 @@ SPECIAL = SpecialTokens(pad=0, unknown=100, cls=101, sep=102, mask=103)
 _FIRST = 999
 
 
-def write_tokens(folder: Path, rows: int, length: int, vocabulary: int, questions: bool) -> None:
-    """Writes full texts of random tokens.
+def specification(folder: Path, length: int, vocabulary: int, questions: bool = False) -> FeatureSpec:
+    """The features of such texts.
 
     Args:
-        folder: to write.
-        rows: texts of each split.
+        folder: of the records.
         length: tokens of a text.
         vocabulary: number of tokens.
-        questions: whether they are questions with answers, for a fine-tuning.
+        questions: whether they are questions with answers.
     """
-    import tensorflow as tf
-
     features = [
         Feature("input_ids", "int32", vocabulary - 1, length),
         Feature("segment_ids", "int8", 1, length),
@@ -42,8 +39,25 @@ def write_tokens(folder: Path, rows: int, length: int, vocabulary: int, question
     names = tuple(feature.name for feature in features)
     sources = {split: Chunk(names, (f"{split}/part_0.tfrecord",)) for split in ("train", "test")}
     metadata = {"tokens": SPECIAL.to_dict(), "encoding": {"version_2": False}}
+    return FeatureSpec({feature.name: feature for feature in features}, sources, channels, metadata, folder)
+
+
+def write_tokens(folder: Path, rows: int, length: int, vocabulary: int, questions: bool) -> None:
+    """Writes full texts of random tokens.
+
+    Args:
+        folder: to write.
+        rows: texts of each split.
+        length: tokens of a text.
+        vocabulary: number of tokens.
+        questions: whether they are questions with answers, for a fine-tuning.
+    """
+    import tensorflow as tf
+
+    spec = specification(folder, length, vocabulary, questions)
+    names = tuple(spec.features)
     random, middle = np.random.default_rng(0), length // 4
-    for split in sources:
+    for split in spec.sources:
         (folder / split).mkdir(parents=True, exist_ok=True)
         with tf.io.TFRecordWriter(str(folder / split / "part_0.tfrecord")) as writer:
             for _ in range(rows):
@@ -61,7 +75,6 @@ def write_tokens(folder: Path, rows: int, length: int, vocabulary: int, question
                 values = {name: tf.train.Int64List(value=np.asarray(drawn[name]).astype(np.int64)) for name in names}
                 example = {name: tf.train.Feature(int64_list=each) for name, each in values.items()}
                 writer.write(tf.train.Example(features=tf.train.Features(feature=example)).SerializeToString())
-    spec = FeatureSpec({feature.name: feature for feature in features}, sources, channels, metadata, folder)
     (folder / "feature_spec.yaml").write_text(spec.to_yaml())
     adopt(folder)
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 _SCOPES = {
     "unpack": "input",
     "look_up": "look-up",
+    "look_up_dense": "look-up",
     "look_up_gradient": "gradients of tables",
     "search": "search",
     "attend_gradient": "search",
@@ -16,6 +17,9 @@ _SCOPES = {
     "gru_gradient": "recurrences",
     "augru": "recurrences",
     "augru_gradient": "recurrences",
+    "draws": "draws",
+    "attention_weights": "attention weights",
+    "layer_norm": "normalisations",
     "scaled": "classifiers",
     "score_pairs": "classifiers",
     "rectified_layers": "classifiers",
@@ -27,6 +31,7 @@ _SCOPES = {
     "metrics": "metrics",
     "adam": "optimizer",
     "adam_all": "optimizer",
+    "lamb": "optimizer",
     "sum_by_row": "optimizer",
 }
 PARTS = (*dict.fromkeys(_SCOPES.values()), "other")

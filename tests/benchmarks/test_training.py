@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import tensorflow as tf
 
 from benchmarks.drawn import drawn_batch
 from benchmarks.measuring import Plan, Report
-from benchmarks.stages import dlrm, wide_and_deep
+from benchmarks.stages import dlrm, electra, wide_and_deep
+from benchmarks.token_records import specification as texts
 from benchmarks.training import flops, measure_step, worker_step
 from components.datasets.criteo.columns import CATEGORICAL
 from components.datasets.criteo.preprocess import specification as criteo
@@ -17,9 +19,14 @@ from components.datasets.outbrain.features import specification as outbrain
 
 DLRM: dict[str, Any] = dict(embedding_dim=4, bottom_mlp_dims=(8, 4), top_mlp_dims=(8, 1))
 WIDE_AND_DEEP: dict[str, Any] = dict(embedding_dim=2, deep_hidden_units=(6, 3))
+ELECTRA: dict[str, Any] = dict(
+    encoder_layers=1, encoder_width=16, attention_heads=2, feed_forward_width=32, token_width=8, generator_share=0.5,
+    micro_batch_size=0,
+)  # fmt: skip
 CASES = {
     "dlrm": (criteo(dict.fromkeys(CATEGORICAL, 9), {}), DLRM),
     "wide_and_deep": (outbrain(9, {}), WIDE_AND_DEEP),
+    "electra": (texts(Path(), 32, 64), ELECTRA),
 }
 
 
@@ -37,6 +44,16 @@ def test_the_useful_work_of_the_models_of_tables() -> None:
     # 13 ids and 3 lists; 13 numbers, which the wide part reads too.
     products = (16 * 2 + 13) * 6 + 6 * 3 + 3 + 13
     assert wide_and_deep.flops_per_sample(step.parameters, spec) == 6 * products
+
+
+def test_the_useful_work_of_electra() -> None:
+    step = worker_step("electra", CASES["electra"][0], **ELECTRA)
+    # Of each of 32 positions: four products of the width, two of the feed-forward network, keys and values of the text.
+    encoder, generator = 4 * 16 * 16 + 2 * 16 * 32 + 2 * 32 * 16, 4 * 8 * 8 + 2 * 8 * 16 + 2 * 32 * 8
+    projection, head = 8 * 16, 16 * 16 + 16
+    masked = 4 * (8 * 8 + 8 * 64)
+    products = 32 * (encoder + generator + projection + head) + masked
+    assert electra.flops_per_sample(step.parameters, 32, 64) == 6 * products
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from components.models.ops.choice import fused
-from components.models.ops.rows import AdamStep
+from components.models.ops.rows import AdamStep, Update
 from components.models.optimizers.adam import Adam
 from components.models.optimizers.adamw import UNDECAYED, Factor, is_named
 from components.models.optimizers.schedules import Rate
@@ -67,7 +67,11 @@ class Lamb(Adam):
         super().__init__(learning_rate, 0.0, "lamb", beta_1, beta_2, epsilon)
         self._decay, self._excluded, self._factor = weight_decay, tuple(excluded), factor
 
-    def _update_all(self, updates: Sequence[tuple[Any, tf.Variable, tf.Variable, tf.Variable]], by: AdamStep) -> None:
+    def _update_all(self, updates: Sequence[Update], by: AdamStep) -> None:
+        with tf.name_scope("lamb"):
+            self._step(updates, by)
+
+    def _step(self, updates: Sequence[Update], by: AdamStep) -> None:
         variables = [variable for _, variable, _, _ in updates]
         kinds, rate = [self._kind(variable) for variable in variables], by.scaling.taken(by.rate)
         steps = [
