@@ -109,10 +109,28 @@ def divided(chain: Chain, values: Mapping[str, Any]) -> tuple[dict[str, Any], di
     Args:
         chain: the trainings.
         values: by name, as of ``chain_parameters``.
+
+    Raises:
+        KfrecError: one is that of the first training's model.
     """
+    for name in chain.linked:
+        if name in values:
+            raise KfrecError(f"parameter {name}={values[name]}: is the first model with --after; leave one of them out")
     first = {name.removeprefix(FIRST): value for name, value in values.items() if name.startswith(FIRST)}
     second = {name: value for name, value in values.items() if not name.startswith(FIRST)}
     return {**first, **{name: second[name] for name in chain.shared if name in second}}, second
+
+
+def joined(chain: Chain, first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of both trainings as those of the chain: the reverse of ``divided``.
+
+    Args:
+        chain: the trainings.
+        first: by name, of the first training.
+        second: of the other training.
+    """
+    begins = {f"{FIRST}{name}": value for name, value in first.items() if name not in chain.shared}
+    return {**begins, **second}
 
 
 def chained_pipeline(chain: Chain, configure: Configure, defaults: Mapping[str, Any]) -> GraphComponent:

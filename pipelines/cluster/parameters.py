@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
 from components.secrets import without_passwords
@@ -13,13 +13,21 @@ from components.tracking.store import tracking_uri
 from pipelines.defaults import CLUSTER_DEFAULTS, Pipeline
 from pipelines.parameters import checked, pipeline_parameters
 
+if TYPE_CHECKING:
+    from pipelines.chain import Chain
 
-def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline) -> dict[str, Any]:
+
+def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> dict[str, Any]:
     """``pipelines.parameters.checked`` with the cluster's defaults.
 
     Raises:
         KfrecError: as there; or a value holds a password, which KFP would store and show to every viewer of the run.
     """
+    if not isinstance(pipeline, Pipeline):
+        from pipelines.chain import divided, joined
+
+        parts = zip(divided(pipeline, values), pipeline, strict=True)
+        return joined(pipeline, *(checked_for_cluster(part, training) for part, training in parts))
     arguments = checked(values, pipeline, CLUSTER_DEFAULTS)
     for name, shown in without_passwords(arguments).items():
         if shown != arguments[name]:
@@ -30,7 +38,7 @@ def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline) -> dict[s
     return arguments
 
 
-def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline) -> None:
+def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> None:
     """Refuses a run whose model would meet a champion of another task, if MLFLOW_TRACKING_URI is a server.
 
     Otherwise, without MLflow here, or if the server does not answer, the first step of the run that reaches the
@@ -39,6 +47,12 @@ def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline) -> Non
     Raises:
         KfrecError: the champion's task is known to be another one.
     """
+    if not isinstance(pipeline, Pipeline):
+        from pipelines.chain import divided
+
+        for part, training in zip(divided(pipeline, values), pipeline, strict=True):
+            require_task_on_server(part, training)
+        return
     name = "registered_model"
     known = pipeline_parameters(pipeline, CLUSTER_DEFAULTS)
     if name in known and tracking_uri().startswith("http") and find_spec("mlflow"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
+from pipelines.chain import Chain
 from pipelines.cluster.connection import explained, may_pass, namespace_of, pages, status_of
 from pipelines.cluster.parameters import checked_for_cluster
 from pipelines.cluster.progress import ENDED
@@ -39,7 +40,7 @@ class Submission:
     """
 
     ir: str
-    pipeline: Pipeline
+    pipeline: Pipeline | Chain
     values: Mapping[str, Any]
     experiment: str = "kfrec"
     name: str = ""

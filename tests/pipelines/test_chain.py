@@ -13,6 +13,7 @@ from components.errors import KfrecError
 from components.registry import model
 from pipelines.chain import Chain, chain_of, chain_parameters, divided
 from pipelines.cli import main
+from pipelines.cluster.parameters import checked_for_cluster
 from pipelines.compilation import compiled
 from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters
@@ -66,6 +67,39 @@ def test_values_go_to_their_trainings(chain: Chain) -> None:
     first, second = divided(chain, {"first_epochs": 3, "epochs": 2, "encoder_layers": 4, "source": "squad"})
     assert first == {"epochs": 3, "encoder_layers": 4}
     assert second == {"epochs": 2, "encoder_layers": 4, "source": "squad"}
+
+
+def test_submit_checks_the_values_of_both_trainings(chain: Chain) -> None:
+    values = {"first_epochs": "3", "epochs": "2", "encoder_layers": "4"}
+    assert checked_for_cluster(values, chain) == {"first_epochs": 3, "epochs": 2, "encoder_layers": 4}
+    with pytest.raises(KfrecError, match="parameter epochs='many'"):
+        checked_for_cluster({"first_epochs": "many"}, chain)
+    with pytest.raises(KfrecError, match=f"parameter {chain.link}=gs://models/1: is the first model with --after"):
+        checked_for_cluster({chain.link: "gs://models/1"}, chain)
+
+
+def test_the_parameters_of_both_trainings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            [
+                "parameters",
+                "--model",
+                "electra_qa",
+                "--after",
+                "electra",
+                "--set",
+                "first_epochs=9",
+                "--set",
+                "epochs=4",
+            ]
+        )
+        == 0
+    )
+    listed = [line.split()[:2] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    names = [name for name, _ in listed]
+    assert ["first_epochs", "9"] in listed and ["epochs", "4"] in listed
+    assert len(names) == len(set(names)) and names.count("encoder_layers") == 1
+    assert not {"warm_start_path", "first_encoder_layers", "workflow"} & set(names)
 
 
 def test_inherited_parameters_are_those_of_both_models() -> None:

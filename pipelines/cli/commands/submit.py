@@ -9,6 +9,7 @@ from components.crash import describe_exception
 from components.errors import KfrecError
 from pipelines.cli.options import (
     PARAMETERS_LISTED,
+    add_after,
     add_endpoint,
     add_pipeline,
     add_registry,
@@ -25,6 +26,7 @@ EPILOG = PARAMETERS_LISTED
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pipeline(parser)
     add_set(parser)
+    add_after(parser)
     parser.add_argument("--experiment", default="kfrec", help="KFP experiment (default %(default)s)")
     name = parser.add_mutually_exclusive_group()
     name.add_argument("--run-name", default="", metavar="NAME", help="name of the run (default: pipeline and time)")
@@ -50,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    from pipelines.chain import chain_of
     from pipelines.cluster.connection import connect, host_of
     from pipelines.cluster.parameters import checked_for_cluster, require_task_on_server
     from pipelines.cluster.progress import follow, steps_of
@@ -60,10 +63,11 @@ def execute(options: argparse.Namespace) -> int:
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
     if options.no_cache:
         settings = settings.without_cache()
-    pipeline = pipeline_of(options)
+    trained = pipeline_of(options)
+    pipeline = chain_of(options.after, trained) if options.after else trained
     values = checked_for_cluster(dict(parse_assignment(text) for text in options.set), pipeline)
     require_task_on_server(values, pipeline)
-    settings.require_images(pipeline.steps)
+    settings.require_images(trained.steps)
     host = host_of(options.endpoint)
     client = connect(options.endpoint, options.namespace)
     wanted = Submission(
