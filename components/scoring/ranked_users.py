@@ -11,14 +11,11 @@ from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import read_values
 from components.progress import progress
 from components.scoring.catalogue import Catalogue
-from components.scoring.mixing import mixed
-from components.scoring.newest import NewestSamples, choice_label, events_of, is_chosen
+from components.scoring.choices import newest_choices
 from components.scoring.raw import RawModel
-from components.scoring.split import READ_AHEAD, translated
+from components.scoring.split import translated
 from components.tasks import Ranked
-from components.tasks.unknown import oldest_two
 
-_ROWS = 16_384
 _NOWHERE = -1
 
 
@@ -52,7 +49,7 @@ def rank_test_users(
     catalogue = Catalogue(raw)
     candidates = len(catalogue.names)
     inputs = [name for name in raw.model.inputs if name not in spec.channels[Channel.TARGET]]
-    sampled = _newest_positives(spec, inputs, min(users, max(1, scores // max(candidates, 1))))
+    sampled = newest_choices(spec, inputs, min(users, max(1, scores // max(candidates, 1))))
     count = len(sampled)
     if not count or not candidates:
         return None
@@ -86,44 +83,3 @@ def rank_test_users(
         catalogue.value,
         catalogue.note,
     )
-
-
-def _newest_positives(spec: FeatureSpec, inputs: list[str], users: int) -> NewestSamples:
-    """The newest positive test sample of a uniform sample of users: those whose ids have the smallest hashes."""
-    from components.records import Records, prefetched  # lazy: imports Numba
-
-    target, positive = (spec.channel(name)[0] for name in (Channel.TARGET, Channel.POSITIVE))
-    label = choice_label(spec)
-    user = next(iter(spec.channels.get(Channel.USER, ())), "")
-    known = _known_users(spec, user)
-    wanted = dict.fromkeys([*filter(None, [label, user]), target.name, positive.name, *inputs])
-    records = Records(spec, "test", features=list(wanted))
-    sampled, largest, first = NewestSamples(), np.uint64(2**64 - 1), 0
-    with progress("reading the newest test samples", records.rows, "samples") as bar:
-        for batch in prefetched(records.batches(_ROWS), READ_AHEAD):
-            rows = len(batch[target.name])
-            chosen = np.flatnonzero(is_chosen(label, batch, rows))
-            events = events_of(batch[positive.name][chosen], batch[target.name][chosen], np.ones(len(chosen), bool))
-            if user:
-                ids = batch[user][chosen]
-                keys = np.where(np.isin(ids, known), ids, -oldest_two(events))
-            else:
-                keys = first + chosen
-            near = mixed(keys) <= largest
-            sampled.add(keys[near], events[near], {name: batch[name][chosen[near]] for name in inputs})
-            if len(sampled) > users:
-                held = sampled.users
-                order = np.argsort(mixed(held), kind="stable")[:users]
-                largest = mixed(held)[order[-1]]
-                sampled.keep(held[np.sort(order)])
-            first += rows
-            bar.advance(rows)
-    return sampled
-
-
-def _known_users(spec: FeatureSpec, user: str) -> np.ndarray:
-    """The ids that stand for one user each."""
-    vocabulary = spec.vocabulary_of(user) if user else None
-    if vocabulary is not None:
-        return read_values(spec, vocabulary)[0]
-    return np.arange(1, (spec.features[user].cardinality or 0) + 1) if user else np.zeros(0, np.int64)
