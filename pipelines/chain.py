@@ -1,4 +1,5 @@
-"""Two trainings, of which the second starts from the model of the first: a fine-tuning, or a phase of longer texts."""
+"""Two trainings, of which the second needs the first: a fine-tuning, a phase of longer texts, or the ranking behind a
+retrieval."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from kfp.dsl.graph_component import GraphComponent
 from components import registry
 from components.errors import KfrecError
 from components.parameters import Parameter
+from components.steps.catalog import STEPS
 from pipelines.defaults import TRAINING, Pipeline
-from pipelines.parameters import pipeline_parameters
+from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.training import Configure, kfp_pipeline, training_pipeline
 
 # Begins the names of the parameters of the first training.
@@ -19,13 +21,17 @@ FIRST = "first_"
 CHAIN = "chain"
 # Parameter that the first model is the vocabulary of.
 _VOCABULARY = "workflow"
+# Parameter that names the registered model of the first stage, and the first stage's own parameter of that name.
+_PAIR_WITH, _REGISTERED = "pair_with", "registered_model"
+# Steps whose parameters two stages share where their defaults agree, so that both learn from the same raw data.
+_DATA_STEPS = ("download", "preprocess")
 
 
 class Chain(NamedTuple):
     """Two trainings.
 
     Attributes:
-        first: the training whose model the second one starts from.
+        first: the training whose model the second one starts from, or ranks the candidates of.
         second: the other training.
     """
 
@@ -47,21 +53,47 @@ class Chain(NamedTuple):
         return f"kfrec-{self.name}"
 
     @property
+    def is_pair(self) -> bool:
+        """Whether the first model retrieves what the second one ranks; the second takes no weights then."""
+        return registry.model(self.first.model).retrieves
+
+    @property
     def link(self) -> str:
         """The parameter of the second training that is the first one's model.
 
-        The same model keeps its moments, another one takes the weights that have the names of its own.
+        The same model keeps its moments, another one takes the weights that have the names of its own; a ranking model
+        is registered with the retrieval model of that name.
         """
+        if self.is_pair:
+            return _PAIR_WITH
         return "continue_path" if self.first.model == self.second.model else "warm_start_path"
 
     @property
     def linked(self) -> tuple[str, str]:
         """The parameters of the second training that the first one sets."""
-        return self.link, _VOCABULARY
+        return (self.link,) if self.is_pair else (self.link, _VOCABULARY)
+
+    def linking(self, model: Any, first: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of ``linked``.
+
+        Args:
+            model: where the first training's model is.
+            first: the first training's parameters.
+        """
+        return dict.fromkeys(self.linked, first[_REGISTERED] if self.is_pair else model)
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """Parameters that both trainings have in common: those that the second model keeps from the first."""
+        """Parameters that both trainings have in common: those that the second model keeps from the first, or those of
+        the raw data."""
+        if self.is_pair:
+            first, second = (pipeline_parameters(each) for each in self)
+            of_data = [
+                parameter.pipeline_name
+                for step in _DATA_STEPS
+                for parameter in step_parameters(STEPS[step], self.second)
+            ]
+            return tuple(name for name in of_data if first.get(name) == second[name])
         return registry.model(self.second.model).inherited
 
 
@@ -79,8 +111,14 @@ def chain_of(first: str, second: Pipeline) -> Chain:
         raise KfrecError(
             f"--after {first}: a {second.kind} does not begin with another training; leave one of them out"
         )
-    begins, kept = registry.model(first), registry.model(second.model).inherited
-    known = pipeline_parameters(Pipeline(TRAINING, begins.name))
+    begins, ends = registry.model(first), registry.model(second.model)
+    if begins.retrieves:
+        before = Pipeline(TRAINING, first, second.dataset)
+        is_alike = before.choices["dataset"] == second.choices["dataset"]
+        if ends.retrieves or not is_alike or _PAIR_WITH not in pipeline_parameters(second):
+            raise KfrecError(f"--after {first}: model {ends.name} does not rank what it retrieves; leave it out")
+        return Chain(before, second)
+    kept, known = ends.inherited, pipeline_parameters(Pipeline(TRAINING, begins.name))
     if not kept or set(kept) - set(known):
         raise KfrecError(f"--after {first}: model {second.model} cannot start from its weights; leave it out")
     return Chain(Pipeline(TRAINING, first), second)
@@ -145,9 +183,10 @@ def chained_pipeline(chain: Chain, configure: Configure, defaults: Mapping[str, 
 
     def wire(values: Mapping[str, Any]) -> None:
         begins, ends = divided(chain, values)
-        model = first(**begins).output
-        second(**ends, **dict.fromkeys(chain.linked, model))
+        trained = first(**begins)
+        second(**ends, **chain.linking(trained.output, begins)).after(trained)
 
     titles = [registry.model(each.model).title for each in chain]
-    summary = f"Trains {titles[0]}, and then {titles[1]} from its weights."
+    how = "to rank what that retrieves" if chain.is_pair else "from its weights"
+    summary = f"Trains {titles[0]}, and then {titles[1]} {how}."
     return kfp_pipeline(chain.kfp_name, summary, wire, chain_parameters(chain, defaults, defaults))

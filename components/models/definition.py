@@ -45,6 +45,7 @@ class ModelDefinition:
             the steps, such as the published epochs and batch size, or registered_model.
         local_defaults: the same for ``kfrec run``, on any data, by pipeline parameter.
         dataset_defaults: data set to the defaults of the pipelines on it, by pipeline parameter, wherever they run.
+        retrieves: whether its vectors of users and items find the candidates of a ranking model; see ``--after``.
         is_baseline: whether it is a baseline itself, which the gate does not ask to beat the task's.
     """
 
@@ -65,4 +66,5 @@ class ModelDefinition:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)
     dataset_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    retrieves: bool = False
     is_baseline: bool = False

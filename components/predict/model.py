@@ -14,6 +14,7 @@ from components.artifacts.remote import local_copy
 from components.errors import KfrecError
 from components.scoring import RawModel, load_raw_model, open_trained
 from components.scoring.model import MODEL_FILES
+from components.scoring.pair import Pair, is_pair, load_pair
 from components.storage import is_uri
 from components.tracking.champion import DATA, FilesGone, download_version
 from components.tracking.failures import is_of_the_store, unusable
@@ -34,11 +35,13 @@ class NamedModel:
         raw: the model.
         description: for messages, such as "kfrec-ctr version 3".
         data: folder or URI of the records that it was registered with; empty if unknown.
+        pair: the pair whose ranker ``raw`` is; None if it is one model.
     """
 
     raw: RawModel
     description: str
     data: str = ""
+    pair: Pair | None = None
 
 
 @contextmanager
@@ -60,12 +63,13 @@ def named_model(named: str) -> Iterator[NamedModel]:
             held = version_of(named)
             try:
                 downloaded = download_version(connect(), held.name, held.version, folder)
-                raw = load_raw_model(downloaded)
+                pair = load_pair(downloaded) if is_pair(downloaded) else None
+                raw = pair.ranker if pair else load_raw_model(downloaded)
             except FilesGone as error:
                 raise KfrecError(f"{named}: version {held.version}: {error}") from None
             except KfrecError as error:
                 raise KfrecError(f"{named}: {str(error).replace(scratch, 'its files')}") from None
-            yield NamedModel(raw, f"{held.name} version {held.version}", held.tags.get(DATA, ""))
+            yield NamedModel(raw, f"{held.name} version {held.version}", held.tags.get(DATA, ""), pair)
         elif is_uri(named):
             yield NamedModel(load_raw_model(local_copy(named, folder, *MODEL_FILES)), named)
         else:

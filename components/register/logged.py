@@ -1,4 +1,4 @@
-"""A model as logged to MLflow: code, signature, example and description."""
+"""A model, or a pair, as logged to MLflow: code, signature, example and description."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 
 from components.contract import PROBABILITY
-from components.datasets.raw_rows import CANDIDATE, TEXT, TEXTS, VALUE, SampledNegatives
+from components.datasets.raw_rows import CANDIDATE, HISTORY, TEXT, TEXTS, USER, VALUE, SampledNegatives
 from components.errors import KfrecError
 from components.scoring import ExportedModel, RawModel, raw_model
 from components.scoring.catalogue import Catalogue
+from components.scoring.pair import Pair
 from components.scoring.raw import UNKNOWN
 from components.scoring.recommend import columns_of
 
 Example = Callable[[], Mapping[str, np.ndarray]]
+# Length of the list that a served pair returns unless a request asks for another one.
+_TOP = 20
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,34 @@ def _of_rows(model: RawModel) -> Logged:
         f"Takes raw rows of the data set {model.dataset}:\n\n{takes}\n\nReturns {_names(returned)}, and as "
         f"`{UNKNOWN}` how many ids of the row the model has never seen.{_meaning(model)}"
         + (_ranking(model) if ranks else ""),
+    )
+
+
+def logged_pair(pair: Pair) -> Logged:
+    """A pair, which takes users and histories and returns lists."""
+    import pandas as pd
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+    from mlflow.types.schema import Array
+
+    ranker = pair.ranker
+    user, rank, item, value, flag = columns_of(Catalogue(ranker))
+    read = [column for column in ranker.columns if column.role in (USER, HISTORY)]
+    kinds: dict[str, Any] = {TEXT: DataType.string, TEXTS: Array(DataType.string)}
+    returned = {user: DataType.string, rank: DataType.integer, item: DataType.string}
+    returned |= {value: DataType.double, flag: DataType.string}
+    takes = "\n".join(f"- `{column.name}`: {column.help}" for column in read)
+    return Logged(
+        Path(__file__).with_name("served.py"),
+        ModelSignature(
+            Schema([ColSpec(kinds[column.kind], column.name) for column in read]),
+            Schema([ColSpec(kind, name) for name, kind in returned.items()]),
+            ParamSchema([ParamSpec("top", DataType.long, _TOP), ParamSpec("keep_seen", DataType.boolean, False)]),
+        ),
+        pd.DataFrame({column.name: ranker.rows.example()[column.name] for column in read}),
+        f"Takes raw rows of the data set {ranker.dataset}:\n\n{takes}\n\nReturns the `top` best items of each row, "
+        f"with the columns {_names(returned)}, as from `kfrec recommend`: of the {pair.retrieve:,} that the first "
+        "stage retrieves, in the order of the second stage; `keep_seen` also ranks the items of the history.",
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.register.gate import CHALLENGER, Decision
-from components.register.logged import Example, logged, requirements
-from components.scoring.model import MODEL_FILES, ExportedModel
+from components.register.logged import Logged, requirements
 from components.tracking import TrackedRun
 from components.tracking.champion import CHAMPION, champion_of, using_store_of, versions_of
 
@@ -65,14 +65,18 @@ class Registry:
         versions = self.client.search_model_versions(f"name = '{self.name}' and tags.`{MODEL_DIGEST}` = '{digest}'")
         return min(versions, key=lambda held: int(held.version), default=None)
 
-    def register(self, model: ExportedModel, digest: str, example: Example) -> ModelVersion:
-        """Uploads the model and creates a version of it, without an alias."""
+    def register(self, how: Logged, files: Iterable[Path], digest: str) -> ModelVersion:
+        """Uploads a model and creates a version of it, without an alias.
+
+        Args:
+            how: the model is logged.
+            files: of the model; those that do not exist are left out.
+            digest: of the model.
+        """
         import mlflow
         from mlflow.exceptions import MlflowException
         from mlflow.models import Model
 
-        how = logged(model, example)
-        paths = (model.folder / name for name in MODEL_FILES)
         with using_store_of(self.client), mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
             # The signature already declares the inputs; type hints would add nothing.
             warnings.filterwarnings("ignore", message=".*Add type hints to the `predict` method")
@@ -82,7 +86,7 @@ class Registry:
                 flavor=_Unloaded,
                 validate_serving_input=False,
                 python_model=str(how.code),
-                artifacts={path.stem: str(path) for path in paths if path.exists()},
+                artifacts={path.stem: str(path) for path in files if path.exists()},
                 signature=how.signature,
                 input_example=how.example,
                 pip_requirements=requirements(),

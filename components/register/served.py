@@ -15,7 +15,8 @@ class ServedModel(PythonModel):
     def load_context(self, context):  # type: ignore[no-untyped-def]
         from components.scoring.served import Served
 
-        self.served = Served(Path(context.artifacts["saved_model"]).parent)
+        # The files of a model or of a pair lie side by side.
+        self.served = Served(Path(next(iter(context.artifacts.values()))).parent)
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
         return self.served.predict(model_input, **(params or {}))

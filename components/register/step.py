@@ -17,7 +17,9 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.register.gate import Decision
 from components.register.judging import METRICS, Candidate
+from components.register.logged import logged
 from components.register.page import decision_page
+from components.register.pairing import Registered, register_pair, require_two_names
 from components.register.promotion import settle
 from components.register.registry import Registry
 from components.scoring import (
@@ -50,6 +52,7 @@ def run(
     Raises:
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
     """
+    require_two_names(parameters)
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
     deliver_kept(inputs["model"])
     inputs["evaluation"] = evaluated = _evaluation_of(inputs, evaluation)
@@ -68,7 +71,8 @@ def run(
         version = registry.registered(digest)
         if version is None:
             inputs["model"].verify(MODEL_FILES)  # this step does not load it, which would detect damage
-            version = registry.register(exported, digest, lambda: _example(spec, exported))
+            how = logged(exported, lambda: _example(spec, exported))
+            version = registry.register(how, (exported.folder / name for name in MODEL_FILES), digest)
         origin = _origin(parameters, spec)
         data = inputs["tfrecord"].data_uri or str(tfrecord.absolute())
         registry.note(version, origin | {"data": data, "task": task.name})
@@ -76,6 +80,7 @@ def run(
             parameters, task, spec, evaluation, evaluated.parameters, metrics, score, _is_baseline(exported)
         )
         decision, sections = settle(registry, version, lambda champion: candidate.against(registry, champion))
+        pair = register_pair(parameters, spec, data, tracked) if getattr(parameters, "pair_with", "") else ""
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         with publishing(registration, step="register", inputs=inputs, parameters=recorded(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
@@ -89,17 +94,21 @@ def run(
                 inputs,
             )
             (staging.path / "decision.html").write_text(decision_page(*content))
+            if isinstance(pair, Registered):
+                (staging.path / "pair.json").write_text(json.dumps(pair.body, indent=2) + "\n")
             staging.rows["models"] = 1
         name = task.primary.name
         numbers = {f"champion_{name}": decision.champion_score, f"{name}_difference": decision.difference}
         tracked.log_metrics({name: value for name, value in numbers.items() if value is not None})
         noted = ("registered_model", "version", "alias", "reason", *origin)
         tracked.set_tags({f"kfrec.{name}": str(body[name]) for name in noted})
-        for name in ("registration.json", "decision.html"):
+        for name in ("registration.json", "decision.html", *(["pair.json"] if isinstance(pair, Registered) else [])):
             tracked.log_artifact(registration / name, "registration")
     verdict = f"{body['registered_model']} version {version.version} is the {decision.alias}: {decision.reason}"
     refusal = refusal_of_rows(exported.spec)
-    return {**staging.rows, "summary": f"{verdict}; kfrec predict will refuse it: {refusal}" if refusal else verdict}
+    about = [f"kfrec predict will refuse it: {refusal}"] if refusal else []
+    about += [pair.summary if isinstance(pair, Registered) else pair] if pair else []
+    return {**staging.rows, "summary": "; ".join([verdict, *about])}
 
 
 def _is_baseline(model: ExportedModel) -> bool:

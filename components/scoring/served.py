@@ -1,4 +1,4 @@
-"""A model of raw rows as a server calls it: tables in, tables out."""
+"""A model of raw rows, or a pair of them, as a server calls it: tables in, tables out."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, listed
 from components.errors import KfrecError
 from components.scoring.catalogue import Catalogue
 from components.scoring.model import as_column
+from components.scoring.pair import is_pair, load_pair
 from components.scoring.raw import UNKNOWN, load_raw_model
 from components.scoring.recommend import recommend
 
@@ -20,11 +21,12 @@ class Served:
     """Scores rows, or ranks all candidates for rows without one.
 
     Args:
-        folder: the model's.
+        folder: the model's, or the pair's, of which the ranker scores rows.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.model = load_raw_model(folder)
+        self._pair = load_pair(folder) if is_pair(folder) else None
+        self.model = self._pair.ranker if self._pair else load_raw_model(folder)
 
     def predict(self, rows: pd.DataFrame, top: int = 0, keep_seen: bool = False) -> pd.DataFrame:
         """Scores rows or, with ``top``, ranks the candidates of the vocabulary for each row.
@@ -77,7 +79,7 @@ class Served:
     @cached_property
     def catalogue(self) -> Catalogue:
         """Every candidate of the vocabulary."""
-        return Catalogue(self.model)
+        return self._pair.catalogue() if self._pair else Catalogue(self.model)
 
 
 def _column(name: str, values: pd.Series) -> pa.Array:

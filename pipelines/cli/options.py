@@ -57,7 +57,8 @@ def add_after(parser: argparse.ArgumentParser) -> None:
         "--after",
         default="",
         metavar="NAME",
-        help="train this model first, and start from its weights; its parameters have first_ before their names",
+        help="train this model first, and start from its weights, or rank what it retrieves; its parameters have "
+        "first_ before their names",
     )
 
 

@@ -72,3 +72,46 @@ def add_counts(data: Path, counts: Mapping[str, int]) -> None:
     pq.write_table(table.append_column("count", column).append_column("reviews", column), path)
     (data / "_manifest.json").unlink(missing_ok=True)
     adopt(data)
+
+
+def make_known_retriever(folder: Path, data: Path, scores: Mapping[str, float]) -> Path:
+    """Exports a model that retrieves by these scores, as the dot product of a user's 1 and an item's score.
+
+    Args:
+        folder: where.
+        data: records with items and histories.
+        scores: item to score; the others have 0.
+    """
+    import tensorflow as tf
+
+    from components.train.export import save
+
+    spec = load_feature_spec(data)
+    table = np.zeros((spec.features["item_trgt"].cardinality or 0) + 1, np.float32)
+    vocabulary = pq.read_table(data / "vocabulary" / "item.parquet")
+    for identity, name in zip(vocabulary["id"].to_pylist(), vocabulary["value"].to_pylist(), strict=True):
+        table[identity] = scores.get(name, 0.0)
+    item = tf.TensorSpec([None], tf.int64, "item_trgt")
+    history = tf.TensorSpec([None, spec.features["item_pos"].length], tf.int64, "item_pos")
+
+    def of_items(*, item_trgt: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"vector": tf.gather(tf.constant(table), item_trgt)[:, tf.newaxis]}
+
+    def of_users(*, item_pos: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"vector": tf.ones_like(item_pos[:, :1], tf.float32)}
+
+    def serve(*, item_trgt: tf.Tensor, item_pos: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"log_likelihood": tf.gather(tf.constant(table), item_trgt) + 0.0 * tf.cast(item_pos[:, 0], tf.float32)}
+
+    signatures = {
+        "serving_default": tf.function(serve).get_concrete_function(item_trgt=item, item_pos=history),
+        "user_vectors": tf.function(of_users).get_concrete_function(item_pos=history),
+        "target_vectors": tf.function(of_items).get_concrete_function(item_trgt=item),
+    }
+    folder.mkdir(parents=True)
+    save(tf.Module(), signatures, folder / "saved_model")
+    shutil.copyfile(data / "feature_spec.yaml", folder / "feature_spec.yaml")
+    shutil.copytree(data / "vocabulary", folder / "vocabulary")
+    (folder / "parameters.json").write_text(json.dumps({"model_type": "sasrec"}))
+    adopt(folder)
+    return folder

@@ -102,6 +102,30 @@ def test_the_parameters_of_both_trainings_are_listed(capsys: pytest.CaptureFixtu
     assert not {"warm_start_path", "first_encoder_layers", "workflow"} & set(names)
 
 
+def test_a_ranking_follows_a_retrieval_and_is_paired_with_its_registered_model() -> None:
+    chain = chain_of("sasrec", Pipeline(TRAINING, "sim"))
+    spec = next(yaml.load_all(compiled(chain, load_settings()), yaml.CSafeLoader))
+    tasks = spec["root"]["dag"]["tasks"]
+    retrieval, ranking = (next(task for n, task in tasks.items() if n.startswith(each.kfp_name)) for each in chain)
+    assert len(ranking["dependentTasks"]) == 1 and "dependentTasks" not in retrieval
+    name = {"componentInputParameter": "first_registered_model"}
+    assert retrieval["inputs"]["parameters"]["registered_model"] == name == ranking["inputs"]["parameters"]["pair_with"]
+    for task in (retrieval, ranking):
+        assert task["inputs"]["parameters"]["source"] == {"componentInputParameter": "source"}
+    shown = spec["root"]["inputDefinitions"]["parameters"]
+    assert set(shown) == set(chain_parameters(chain)) and "pair_with" not in shown
+    assert {"first_negatives", "negatives", "split", "registered_pair", "pair_retrieve"} <= set(shown)
+
+
+def test_two_stages_learn_from_the_same_raw_data() -> None:
+    chain = chain_of("sasrec", Pipeline(TRAINING, "din", "events"))
+    first, second = divided(chain, {"source": "logs", "split": "last_item", "epochs": 2, "first_negatives": "none"})
+    assert chain.first.dataset == "events" and chain.linked == ("pair_with",)
+    assert first == {"source": "logs", "split": "last_item", "negatives": "none"}
+    assert second == {"source": "logs", "split": "last_item", "epochs": 2}
+    assert chain.linking("folder", {"registered_model": "first stage"}) == {"pair_with": "first stage"}
+
+
 def test_inherited_parameters_are_those_of_both_models() -> None:
     for name in ("electra", "electra_qa"):
         kept = model(name).inherited
@@ -113,6 +137,8 @@ def test_inherited_parameters_are_those_of_both_models() -> None:
     [
         (["--model", "sim", "--after", "electra"], "--after electra: model sim cannot start from its weights"),
         (["--model", "electra_qa", "--after", "din"], "--after din: model electra_qa cannot start from its weights"),
+        (["--model", "dlrm", "--after", "sasrec"], "--after sasrec: model dlrm does not rank what it retrieves"),
+        (["--model", "sasrec", "--after", "sasrec"], "--after sasrec: model sasrec does not rank what it retrieves"),
         (["--model", "electra_qa", "--after", "elektra"], "no model 'elektra'"),
         (["--model", "electra_qa", "--after", "electra", "--set", "epochs=no"], "parameter epochs='no'"),
         (["--model", "electra_qa", "--after", "electra", "--resume", "last"], "--after starts two runs"),

@@ -256,7 +256,7 @@ STEPS: dict[str, Step] = {
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
              {"registration": REGISTRATION}, ("models",),
              {}, {"decision": "HTML"}, ("task", "model_type"), lambda name, of: (task(name).decision,),
-             ("registration.json", "decision.html")),
+             ("registration.json", "decision.html", "pair.json")),
         Step("predict", "Score files of raw rows with a registered model.",
              PredictParameters, {}, {"predictions": PREDICTIONS}, ("rows",)),
     )

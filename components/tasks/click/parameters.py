@@ -14,6 +14,7 @@ from components.tasks.binary import (
     REQUIRE_BASELINE,
 )
 from components.tasks.catalogue import CATALOGUE_SCORES, CATALOGUE_TOP, CATALOGUE_USERS
+from components.tasks.pairing import PairDecision
 
 AUC = Metric("auc", "AUC")
 
@@ -32,7 +33,7 @@ class ClickEvaluation:
 
 
 @dataclass(frozen=True)
-class ClickDecision:
+class ClickDecision(PairDecision):
     """Parameters of the register step."""
 
     require_baseline: bool = REQUIRE_BASELINE

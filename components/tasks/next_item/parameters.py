@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from components.contract import Metric
 from components.parameters import param
 from components.tasks.catalogue import CATALOGUE_SCORES, CATALOGUE_TOP, CATALOGUE_USERS
+from components.tasks.pairing import PairDecision
 
 USER = "user"
 NDCG = Metric("ndcg", "NDCG@K")
@@ -44,7 +45,7 @@ class NextItemEvaluation:
 
 
 @dataclass(frozen=True)
-class NextItemDecision:
+class NextItemDecision(PairDecision):
     """Parameters of the register step."""
 
     beat_baseline: bool = param(

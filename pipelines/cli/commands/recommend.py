@@ -72,7 +72,11 @@ def execute(options: argparse.Namespace) -> int:
     with ExitStack() as opened:
         opened.enter_context(temporary_folder())
         named = opened.enter_context(named_model(output_of(run, "train", "model") if run else options.model))
-        catalogue = Catalogue(named.raw, candidates_in(source, named.raw) if source else None)
+        if named.pair:
+            _require_alone(options, named.pair.retrieve)
+            catalogue: Catalogue = named.pair.catalogue(lambda raw: candidates_in(source, raw) if source else None)
+        else:
+            catalogue = Catalogue(named.raw, candidates_in(source, named.raw) if source else None)
         if options.retriever is not None:
             of_retriever = run_of_model(options, options.retriever)
             retriever = output_of(of_retriever, "train", "model") if of_retriever else options.retriever
@@ -107,6 +111,14 @@ def _check(options: argparse.Namespace) -> None:
         raise KfrecError(f"{named[0]} writes a file; give --output FILE, such as lists.parquet")
     if options.history is not None:
         raise KfrecError(f"--history is of one user; give USER instead of {named[0]}, or --users with a column of them")
+
+
+def _require_alone(options: argparse.Namespace, retrieve: int) -> None:
+    """Checks what is asked of a pair."""
+    if options.retriever is not None:
+        raise KfrecError(f"--model {options.model} is a pair, with a first stage of its own; leave out --retriever")
+    if options.top > retrieve:
+        raise KfrecError(f"--top {options.top} is above the {retrieve} that {options.model} retrieves; list fewer")
 
 
 def _list_one(

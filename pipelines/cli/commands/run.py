@@ -62,7 +62,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _chained(options: argparse.Namespace, values: dict[str, Any]) -> Path | None:
-    """Runs two trainings, of which the second starts from the first one's model.
+    """Runs two trainings, of which the second needs the first one's model.
 
     Raises:
         KfrecError: --resume is given, or see ``pipelines.chain.chain_of`` and ``pipelines.local.run``.
@@ -80,8 +80,9 @@ def _chained(options: argparse.Namespace, values: dict[str, Any]) -> Path | None
     summary = run(chain.first, first, workdir)
     assert summary is not None
     print(summary)
-    (model,) = read_record(summary.parent).steps["train"]["outputs"].values()
-    return run(chain.second, second | dict.fromkeys(chain.linked, model), workdir)
+    record = read_record(summary.parent)
+    (model,) = record.steps["train"]["outputs"].values()
+    return run(chain.second, second | chain.linking(model, record.parameters), workdir)
 
 
 def _resumed(options: argparse.Namespace) -> Path:

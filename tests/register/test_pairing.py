@@ -1,0 +1,153 @@
+"""Two stages as one registered model, with the real register step and MLflow's real stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+from mlflow.models import convert_input_example_to_serving_input
+from mlflow.pyfunc.scoring_server import invocations
+
+from components.errors import KfrecError
+from components.evaluate.step import run as evaluate
+from components.feature_spec import load_feature_spec
+from components.register.logged import logged
+from components.register.pairing import Registered, register_pair
+from components.register.registry import Registry
+from components.register.step import run as register
+from components.scoring import describe_model, load_raw_model
+from components.scoring.catalogue import Catalogue
+from components.scoring.model import MODEL_FILES
+from components.scoring.recommend import recommend
+from components.scoring.two_stages import TwoStages
+from components.steps.catalog import STEPS
+from components.tracking import tracked_run
+from pipelines.cli import main
+from tests.fakes.known_scores import add_counts, make_known_model, make_known_retriever
+from tests.fakes.small_shop import NAMES, make_data
+
+# Users choose the later items, which the good models know.
+GOOD = {name: place / 10 for place, name in enumerate(NAMES)}
+BAD = {name: -value for name, value in GOOD.items()}
+CHOSEN = [(user, NAMES[:3], NAMES[-1 - user % 12]) for user in range(1, 41)]
+RETRIEVED = 20
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
+    """Data and models: a ranker with its evaluation, and retrievers; the good one is registered."""
+    folder = tmp_path_factory.mktemp("shop")
+    data = make_data(folder / "tfrecord", dataset="amazon_reviews", chosen=CHOSEN)
+    add_counts(data, dict.fromkeys(NAMES, 7))
+    make_known_model(folder / "ranker", data, GOOD)
+    make_known_retriever(folder / "good", data, GOOD)
+    make_known_retriever(folder / "bad", data, BAD)
+    clicks = make_data(folder / "clicks", dataset="amazon_reviews", rows=300)
+    add_counts(clicks, dict.fromkeys(NAMES, 7))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
+        evaluated = STEPS["evaluate"].of(experiment="pairs", run_id="evaluated", control_samples=0)
+        evaluate(evaluated, tfrecord=clicks, model=folder / "ranker", evaluation=folder / "evaluation")
+        add_version(folder, "retriever", "good")
+        add_version(folder, "ranker", "ranker")
+    return folder
+
+
+def add_version(shop: Path, registered: str, model: str) -> None:
+    """Registers a model as the champion."""
+    with tracked_run("pairs", f"{registered}-{model}", model) as run:
+        registry, exported = Registry(registered, run), describe_model(shop / model)
+        held = registry.register(logged(exported, dict), [shop / model / name for name in MODEL_FILES], model)
+        registry.set_alias("champion", held)
+
+
+def pair_up(shop: Path, pair: str, **changed: Any) -> Registered | str:
+    names = {"registered_model": "ranker", "pair_with": "retriever", "registered_pair": pair, "experiment": "pairs"}
+    parameters = STEPS["register"].of(**names | {"pair_retrieve": RETRIEVED, "bootstrap_samples": 100} | changed)
+    data = shop / "tfrecord"
+    with tracked_run("pairs", f"pairing {pair}", pair) as run:
+        return register_pair(parameters, load_feature_spec(data), str(data), run)
+
+
+def aliases(store: str, registered: str) -> Mapping[str, int]:
+    found = MlflowClient(store, registry_uri=store).get_registered_model(registered).aliases
+    return {alias: int(version) for alias, version in found.items()}
+
+
+def test_the_served_pair_lists_what_two_stages_recommend(shop: Path, store: str, tmp_path: Path) -> None:
+    pair = pair_up(shop, "served")
+    assert isinstance(pair, Registered) and aliases(store, "served") == {"champion": 1}
+    assert pair.facts == {"retrieve": RETRIEVED, "retriever": "retriever version 1", "ranker": "ranker version 1"}
+    # The 12 chosen items are the last ones of 60, so the first 10 of each list have 10 of 12 of them.
+    assert pair.decision.score == pytest.approx(sum(1 for *_, item in CHOSEN if item in NAMES[-10:]) / len(CHOSEN))
+    rows = pd.DataFrame({"user": ["U1", "nobody"], "history": [list(NAMES[-4:]), []]})
+    model = mlflow.pyfunc.load_model("models:/served@champion")
+    found = model.predict(rows, params={"top": 4})
+    first, second = (Catalogue(load_raw_model(shop / name)) for name in ("good", "ranker"))
+    stages = TwoStages(first, second, RETRIEVED)
+    expected = recommend(stages, rows["user"].tolist(), rows["history"].tolist(), 4).table.to_pandas()
+    pd.testing.assert_frame_equal(found, expected)
+    assert found["item"].tolist() == [*NAMES[-5:-9:-1], *NAMES[-1:-5:-1]]
+    rows.to_json(tmp_path / "users.jsonl", orient="records", lines=True)
+    command = ["recommend", "--model=served@champion", f"--users={tmp_path / 'users.jsonl'}", "--top=4"]
+    assert main([*command, f"--output={tmp_path / 'lists.parquet'}"]) == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "lists.parquet"), expected)
+
+
+def test_its_serving_input_and_signature_are_users_and_histories(shop: Path, store: str) -> None:
+    pair_up(shop, "described")
+    model = mlflow.pyfunc.load_model("models:/described@champion")
+    assert model.metadata.signature.inputs.input_names() == ["user", "history"]
+    asked = convert_input_example_to_serving_input(model.input_example)
+    answer = invocations(asked, "application/json", model, model.metadata.get_input_schema())
+    lists = json.loads(answer.response)["predictions"]
+    assert [row["rank"] for row in lists] == [*range(1, len(lists) // 2 + 1)] * 2 and len(lists) == 2 * 20
+
+
+def test_the_register_step_pairs_its_model_with_the_other_stage(shop: Path, store: str, tmp_path: Path) -> None:
+    parameters = STEPS["register"].of(
+        **{"registered_model": "paired ranker", "experiment": "pairs", "run_id": "step", "pair_with": "retriever"},
+        **{"registered_pair": "of the step", "require_baseline": False, "auc_floor": 0.0, "bootstrap_samples": 100},
+    )
+    folders = {"tfrecord": shop / "clicks", "model": shop / "ranker", "evaluation": shop / "evaluation"}
+    said = register(parameters, **folders, registration=tmp_path / "registration")["summary"]
+    assert "paired ranker version 1 is the champion" in said and "of the step version 1 is the champion" in said
+    noted = json.loads((tmp_path / "registration" / "pair.json").read_text())
+    assert (noted["registered_pair"], noted["ranker"]) == ("of the step", "paired ranker version 1")
+    held = MlflowClient(store, registry_uri=store).get_model_version_by_alias("of the step", "champion")
+    assert held.tags["kfrec.data"] == str((shop / "clicks").absolute())
+
+
+def test_a_pair_with_worse_lists_than_the_champion_pair_is_a_challenger(shop: Path, store: str) -> None:
+    pair_up(shop, "judged")
+    again = pair_up(shop, "judged")
+    assert isinstance(again, Registered) and again.version == 1
+    add_version(shop, "worse retriever", "bad")
+    worse = pair_up(shop, "judged", pair_with="worse retriever")
+    assert isinstance(worse, Registered) and worse.decision.alias == "challenger"
+    assert worse.decision.score == 0 and "worse by" in worse.decision.reason
+    assert aliases(store, "judged") == {"champion": 1, "challenger": 2}
+
+
+def test_no_pair_is_registered_before_both_stages_have_a_champion(shop: Path, store: str) -> None:
+    said = pair_up(shop, "early", pair_with="never registered")
+    assert said == "no early: never registered has no champion yet"
+
+
+def test_two_models_of_one_stage_are_no_pair(shop: Path, store: str) -> None:
+    add_version(shop, "other ranker", "ranker")
+    with pytest.raises(KfrecError, match="by vectors of users and items, and neither of these do"):
+        pair_up(shop, "alike", pair_with="other ranker")
+
+
+def test_a_pair_that_is_named_like_a_stage_is_refused_before_the_registration(shop: Path, tmp_path: Path) -> None:
+    parameters = STEPS["register"].of(registered_model="ranker", pair_with="retriever", registered_pair="ranker")
+    folders = {name: tmp_path / name for name in ("tfrecord", "model", "evaluation", "registration")}
+    with pytest.raises(KfrecError, match="parameter registered_model='ranker' is registered_pair, too"):
+        register(parameters, **folders)
