@@ -10,10 +10,11 @@ import tensorflow as tf
 def cross_entropy_of_rows(states: tf.Tensor, table: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     """``-ln softmax(states T')[row]``, over all rows of a table T.
 
-    With ``e = exp(logits - max)`` and its sums s, the gradients are products of ``e`` with small matrices scaled by
-    1 / s, so the probabilities, the largest array, are never written:
+    With the probabilities p, the gradients are products of p with small matrices:
 
-        d loss / d states = e T / s - T[row]        d loss / d T = e' (states / s) - states at row
+        d loss / d states = p T - T[row]        d loss / d T = p' states - states at row
+
+    The logarithm of the softmax's denominator is ``max logit - ln max p``, since the largest p is at least 1 / rows.
 
     Args:
         states: float32 ``[n, width]``.
@@ -29,18 +30,18 @@ def cross_entropy_of_rows(states: tf.Tensor, table: tf.Tensor, rows: tf.Tensor) 
         states: tf.Tensor, table: tf.Tensor
     ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
         logits = tf.matmul(states, table, transpose_b=True)
-        largest = tf.reduce_max(logits, 1, keepdims=True)
-        own = tf.gather(logits, rows, batch_dims=1)
-        exponentials = tf.exp(logits - largest)
-        sums = tf.reduce_sum(exponentials, 1, keepdims=True)
+        probabilities = tf.nn.softmax(logits)
+        own = tf.reduce_sum(states * tf.gather(table, rows), 1)
+        denominator = tf.reduce_max(logits, 1) - tf.math.log(tf.reduce_max(probabilities, 1))
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            scale = upstream[:, tf.newaxis] / sums
-            of_states = scale * tf.matmul(exponentials, table) - upstream[:, tf.newaxis] * tf.gather(table, rows)
-            of_table = tf.matmul(exponentials, scale * states, transpose_a=True)
-            wanted = upstream[:, tf.newaxis] * states
-            return of_states, tf.tensor_scatter_nd_sub(of_table, rows[:, tf.newaxis], wanted)
+            scale = upstream[:, tf.newaxis]
+            weighted = scale * states
+            of_states = scale * (tf.matmul(probabilities, table) - tf.gather(table, rows))
+            # The product of the transposed matrices is the faster one, the large matrix as it lies in memory.
+            of_table = tf.transpose(tf.matmul(weighted, probabilities, transpose_a=True))
+            return of_states, tf.tensor_scatter_nd_sub(of_table, rows[:, tf.newaxis], weighted)
 
-        return tf.math.log(sums[:, 0]) + largest[:, 0] - own, gradient
+        return denominator - own, gradient
 
     return compute(states, table)
