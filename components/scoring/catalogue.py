@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from components.contract import LOG_LIKELIHOOD, LOGIT, PROBABILITY, RANKED_BY, ranked_by
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives
@@ -27,6 +28,7 @@ from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
 from components.scoring.model import TARGET_VECTORS, USER_VECTORS, part_size
+from components.scoring.popularity import Popularity
 from components.scoring.raw import RawModel
 from components.scoring.split import one_behind
 
@@ -34,6 +36,8 @@ from components.scoring.split import one_behind
 LIKELIHOOD, LIFT = "likelihood", "lift"
 # Flags of candidates whose score is not trained.
 UNKNOWN_ITEM, UNSEEN = "unknown", "unseen"
+# Flag of a list that is of popular items, because no item of the history was in the training data.
+POPULAR = "popular"
 # Scores in memory at a time, unless one user has more candidates.
 _BLOCK = 1 << 16
 # The same for dot products, which need no copies of features.
@@ -68,7 +72,9 @@ class Catalogue:
         counts: of the sampling distribution, ``[N]``; None if unknown.
         flags: UNKNOWN_ITEM for one outside the vocabulary, UNSEEN for one that is never drawn as a negative, else
             empty; object ``[N]``.
-        behind: bool ``[N]``, the candidates with a flag, which rank behind the others.
+        behind: bool ``[N]``, the candidates with a flag, which rank behind the others, by how popular their category
+            is, as far as the model reads one.
+        popularity: of the candidates; None if the counts are unknown.
         value: name of what ``values`` returns: LIKELIHOOD; LIFT if the counts are unknown; the model's output if
             its data set samples no negatives.
         note: why the candidates are ranked by lift; else empty.
@@ -94,6 +100,12 @@ class Catalogue:
             self.flags[self.counts == 0] = UNSEEN
         self.flags[encoded.unknown.get(self.column.name, np.zeros(len(self.names))) > 0] = UNKNOWN_ITEM
         self.behind = self.flags != ""
+        # An item's first feature is its id, the second its category.
+        category = self._features.get(targets[1]) if len(targets) > 1 else None
+        self.popularity = None if self.counts is None else Popularity(self.counts, category)
+        self._level = np.zeros(len(self.names))
+        if self.popularity is not None:
+            self._level[self.behind] = self.popularity.of_category[self.behind]
         self.value, self.note, self._log_q = self._output, "", np.zeros(len(self.names))
         if self._output == LOG_LIKELIHOOD:
             self.value = LIKELIHOOD
@@ -186,6 +198,24 @@ class Catalogue:
             for each in self.raw.model.vectors_of(USER_VECTORS, part) @ vectors.T:
                 yield each.astype(np.float64)
 
+    def cold(self, histories: pa.Array) -> np.ndarray:
+        """Which histories have items, but none that the model has learned from, bool ``[n]``.
+
+        A user without a history is not cold: the model has learned what users begin with. Without counts nothing is.
+
+        Args:
+            histories: lists of items, ``[n]``.
+        """
+        cold = np.zeros(len(histories), bool)
+        items = histories.flatten()
+        counts = self.raw.rows.sampling_counts(items) if isinstance(self.raw.rows, SampledNegatives) else None
+        if counts is not None:
+            ends = np.cumsum(pc.fill_null(pc.list_value_length(histories), 0).to_numpy())
+            learned = np.concatenate([[0], np.cumsum(counts > 0)])
+            starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+            cold = (ends > starts) & (learned[ends] == learned[starts])
+        return cold
+
     def values(self, scores: np.ndarray, excluded: np.ndarray) -> np.ndarray:
         """The value of each candidate, float64 ``[N]``; see ``value``. Likelihoods of the candidates that are not
         excluded sum to 1.
@@ -214,7 +244,8 @@ class Catalogue:
             # Sorting all candidates takes most of the time of a cheap model.
             least = -np.partition(-scores[ahead], top - 1)[top - 1] if top else np.inf
             positions = ahead[scores[ahead] >= least]
-        return positions[np.lexsort((-scores[positions], self.behind[positions]))[:top]]
+        order = np.lexsort((-scores[positions], -self._level[positions], self.behind[positions]))
+        return positions[order[:top]]
 
     def rank(self, scores: np.ndarray, excluded: np.ndarray, target: int) -> float:
         """The rank of a candidate, from 1; among equal scores the mean of their ranks.
@@ -226,8 +257,10 @@ class Catalogue:
         """
         left = self.left(excluded)
         left[target] = True
-        level = left & (self.behind == self.behind[target])
-        before = (left & (self.behind < self.behind[target])) | (level & (scores > scores[target]))
+        alike = left & (self.behind == self.behind[target])
+        level = alike & (self._level == self._level[target])
+        before = (left & (self.behind < self.behind[target])) | (alike & (self._level > self._level[target]))
+        before |= level & (scores > scores[target])
         ties = np.count_nonzero(level & (scores == scores[target])) - 1
         return 1 + np.count_nonzero(before) + ties / 2
 

@@ -74,13 +74,16 @@ def ranks_of(catalogue: Catalogue, choices: Choices, *, ranked: Callable[[], Non
         pc.fill_null(pc.index_in(values, value_set=names, skip_nulls=True), _NOWHERE).to_numpy()
         for values in (choices.histories.flatten(), choices.chosen)
     )
-    ends = choices.histories.offsets.to_numpy()
+    ends, cold = choices.histories.offsets.to_numpy(), catalogue.cold(choices.histories)
     inputs, _ = catalogue.encoded(choices.users, choices.histories)
     ranks = np.full(len(chosen), np.inf)
     for user, scores in enumerate(catalogue.scores(inputs, len(chosen))):
         target = int(chosen[user])
+        before = seen[ends[user] : ends[user + 1]]
+        if cold[user] and catalogue.popularity is not None:
+            scores = catalogue.popularity.scores(before[before != _NOWHERE])
         if target != _NOWHERE and scores[target] > -np.inf:
-            excluded = np.setdiff1d(seen[ends[user] : ends[user + 1]], [_NOWHERE, target])
+            excluded = np.setdiff1d(before, [_NOWHERE, target])
             ranks[user] = catalogue.rank(scores, excluded, target)
         ranked()
     return ranks

@@ -58,13 +58,20 @@ def rank_test_users(
     place_of[ids] = pc.fill_null(pc.index_in(values, value_set=catalogue.names), _NOWHERE).to_numpy()
     seen, targets = place_of[sampled.events[:, :-1]], place_of[sampled.events[:, -1]]
 
+    # As of Catalogue.cold, with places instead of names.
+    has_items = (sampled.events[:, :-1] > 0).any(1)
+    learned = np.zeros(1) if catalogue.counts is None else np.append(catalogue.counts > 0, False)[seen]
+    cold = has_items & ~learned.any(1) if catalogue.counts is not None else np.zeros(count, bool)
     popularity = None if catalogue.counts is None else catalogue.counts.astype(np.float64)
     ranks, lists = np.full((2, count), np.inf), np.full((2, count, top), _NOWHERE)
     scored = catalogue.scores(translated(sampled.columns, lookups), count)
     with progress("ranking all items", count, "users") as bar:
         for user, own in enumerate(scored):
             target = int(targets[user])
-            excluded = np.setdiff1d(seen[user], [_NOWHERE, target])
+            before = seen[user][seen[user] != _NOWHERE]
+            if cold[user] and catalogue.popularity is not None:
+                own = catalogue.popularity.scores(before)
+            excluded = np.setdiff1d(before, [target])
             for number, by in enumerate((own, popularity)):
                 if by is None:
                     continue

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.datasets.raw_rows import USER
-from components.scoring.catalogue import Catalogue
+from components.scoring.catalogue import POPULAR, Catalogue
 
 RANK, FLAG = "rank", "flag"
 
@@ -59,16 +59,20 @@ def recommend(
     lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
     inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists)
     seen = pc.index_in(lists.flatten(), value_set=catalogue.names.cast(pa.string()), skip_nulls=True)
-    positions = pc.fill_null(seen, -1).to_numpy()
+    positions, is_popular = pc.fill_null(seen, -1).to_numpy(), catalogue.cold(lists)
     ends = np.cumsum([len(history) for history in histories])
-    rows, chosen, values, left = [], [], [], np.zeros(len(users), np.int64)
+    rows, chosen, values, flags, left = [], [], [], [], np.zeros(len(users), np.int64)
     for user, scores in enumerate(catalogue.scores(inputs, len(users))):
-        excluded = np.unique(positions[ends[user] - len(histories[user]) : ends[user]])
-        excluded = excluded[:0] if keep_seen else excluded[excluded >= 0]
+        seen = np.unique(positions[ends[user] - len(histories[user]) : ends[user]])
+        seen = seen[seen >= 0]
+        if is_popular[user] and catalogue.popularity is not None:
+            scores = catalogue.popularity.scores(seen)
+        excluded = seen[:0] if keep_seen else seen
         best = catalogue.best(scores, excluded, top)
         rows.append(np.full(len(best), user))
         chosen.append(best)
         values.append(catalogue.values(scores, excluded)[best])
+        flags.append(np.full(len(best), POPULAR, object) if is_popular[user] else catalogue.flags[best])
         left[user] = len(scores) - len(excluded)
         ranked()
     owners, best = _joined(rows, np.int64), _joined(chosen, np.int64)
@@ -77,7 +81,7 @@ def recommend(
         pa.array(np.concatenate([np.arange(1, 1 + len(each), dtype=np.int32) for each in chosen]) if chosen else []),
         catalogue.names.take(pa.array(best)).cast(pa.string()),
         pa.array(_joined(values, np.float64)),
-        pa.array(catalogue.flags[best], pa.string()),
+        pa.array(_joined(flags, object), pa.string()),
     ]
     return Recommended(pa.table(columns, names=columns_of(catalogue)), left, unknown)
 

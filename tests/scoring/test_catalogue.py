@@ -13,7 +13,8 @@ import pytest
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.scoring import load_raw_model, scoring_translation
-from components.scoring.catalogue import LIFT, LIKELIHOOD, UNKNOWN_ITEM, UNSEEN, Catalogue
+from components.scoring.catalogue import LIFT, LIKELIHOOD, POPULAR, UNKNOWN_ITEM, UNSEEN, Catalogue
+from components.scoring.popularity import Popularity
 from components.scoring.ranked_users import rank_test_users
 from components.scoring.recommend import recommend
 from tests.fakes.known_scores import add_counts, make_known_model
@@ -121,6 +122,27 @@ def test_ties_get_the_mean_of_their_ranks_and_keep_the_order_of_the_candidates(m
 def test_a_flagged_target_ranks_behind_all_others(make: Callable[..., Path]) -> None:
     found = catalogue(make(), ["B000", "B059", "B002"])
     assert found.rank(np.array([1.0, 9.0, 2.0]), NOBODY, 1) == 3
+
+
+def test_a_history_without_an_item_of_the_training_gets_popular_items_and_says_so(
+    make: Callable[..., Path],
+) -> None:
+    found = catalogue(make())
+    histories = [["B059", "new"], ["new"], ["B001"], []]
+    table = recommend(found, ["U1"] * 4, histories, 3).table.to_pandas()
+    assert table["item"].tolist()[:6] == ["B001", "B002", "B000"] * 2 and set(table["flag"][:6]) == {POPULAR}
+    assert table["likelihood"][0] == pytest.approx(1000 / (sum(COUNTS.values()) + 5), rel=0.02)
+    assert set(table["flag"][6:]) == {""} and table["item"][6] != "B001"
+    alone = recommend(catalogue(make(counts=False)), ["U1"], [["new"]], 3).table.to_pandas()
+    assert set(alone["flag"]) == {""}
+
+
+def test_popular_items_of_the_historys_categories_come_first() -> None:
+    popularity = Popularity(np.array([5.0, 0.0, 9.0, 2.0, 0.0]), np.array([7, 7, 8, 7, 9]))
+    assert popularity.of_category.tolist() == [7, 7, 9, 7, 0]
+    assert np.argsort(-popularity.scores(np.array([1]))).tolist()[:4] == [0, 3, 1, 2]
+    assert np.argsort(-popularity.scores(NOBODY)).tolist()[:3] == [2, 0, 3]
+    np.testing.assert_allclose(np.exp(popularity.scores(NOBODY)), np.array([5, 1, 9, 2, 1]) / 16)
 
 
 def test_items_of_the_history_are_left_out_unless_they_are_kept(make: Callable[..., Path]) -> None:

@@ -186,7 +186,7 @@ def _write_all(
     if counts.empty:
         print(f"{counts.empty:,} users have no list: all candidates are in their histories")
     if counts.flagged:
-        print(f"{counts.flagged:,} of the items are flagged: their scores are not trained")
+        print(f"{counts.flagged:,} of the items are flagged: their scores are not trained, or popular ones are listed")
     _say(catalogue, counts.unknown)
 
 
