@@ -1,9 +1,11 @@
-"""A training step of SASRec against the peak of a matrix product, and the best items of all users."""
+"""A training step of SASRec against the peak of a matrix product, the best items of all users, and two stages."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,11 @@ from benchmarks.training import flops, measure_step, worker_step
 
 # Those of Amazon Beauty with at least five reviews of each.
 USERS, ITEMS, CATEGORIES = 22_363, 12_101, 300
-LENGTH, SIZE = 50, 64
-# A separate process with TensorFlow's serving settings, like the command.
+LENGTH, RANKED_LENGTH, SIZE = 50, 100, 64
+# Candidates that the second stage ranks, and the users for whom two stages and one are timed.
+RETRIEVED, TIMED = 200, 20
+# A separate process with TensorFlow's serving settings, like the command; a line of its input is a number of users, and
+# a number of retrieved candidates, 0 for none of the first stage and -1 for none of the second.
 _RECOMMEND = """
 import sys
 from pathlib import Path
@@ -27,12 +32,18 @@ from benchmarks.measuring import seconds
 from components.scoring import load_raw_model
 from components.scoring.catalogue import Catalogue
 from components.scoring.recommend import recommend
-catalogue, users = Catalogue(load_raw_model(Path(sys.argv[1]))), int(sys.argv[2])
+from components.scoring.two_stages import TwoStages
+retriever, ranker = (Catalogue(load_raw_model(Path(folder))) for folder in sys.argv[1:])
 random = np.random.default_rng(1)
-names = catalogue.names.to_pylist()
-histories = [[names[place] for place in random.integers(0, len(names), 9)] for _ in range(users)]
-for _ in sys.stdin:
-    print(seconds(lambda: recommend(catalogue, ["A3"] * users, histories, 10)), flush=True)
+names = retriever.names.to_pylist()
+def lists(count, retrieved):
+    stages = {0: ranker, -1: retriever}.get(retrieved) or TwoStages(retriever, ranker, retrieved)
+    histories = [[names[place] for place in random.integers(0, len(names), 9)] for _ in range(count)]
+    return seconds(lambda: recommend(stages, ["A3"] * count, histories, 10))
+for retrieved in (0, -1, 10):
+    lists(2, retrieved)
+for line in sys.stdin:
+    print(lists(*map(int, line.split())), flush=True)
 """
 
 
@@ -46,21 +57,45 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     batch["label"] = tf.ones_like(batch["label"])
     measure_step(report, plan, "SASRec", step, batch, work)
 
-    exported = export_model(folder / "model", "sasrec", step.model, spec, sizes)
-    command = [sys.executable, "-c", _RECOMMEND, str(exported), str(USERS)]
+    of_ranker = specification(USERS, ITEMS, CATEGORIES, RANKED_LENGTH)
+    exported = [
+        export_model(folder / "retriever", "sasrec", step.model, spec, sizes),
+        export_model(folder / "ranker", "sim", worker_step("sim", of_ranker).model, of_ranker, sizes),
+    ]
+    with _recommending(exported) as took:
+        every = [took(USERS, -1) for _ in range(plan.runs)]
+        pairs = [(took(TIMED, RETRIEVED), took(TIMED, 0)) for _ in range(plan.runs)]
+    best = f"best 10 of {ITEMS:,} items"
+    report.add(Figure("retrieval", f"{best} for {USERS:,} users, SASRec", "s", every, target=60, lower_is_better=True))
+    two, one = ([seconds / TIMED * 1000 for seconds in values] for values in zip(*pairs, strict=True))
+    report.add(
+        Figure(
+            "retrieval",
+            f"{best}, SIM ranks {RETRIEVED} of SASRec",
+            "ms a user",
+            two,
+            reference=one,
+            target_ratio=20,
+            lower_is_better=True,
+            note="the reference is SIM over all items",
+        )
+    )
+
+
+@contextmanager
+def _recommending(models: list[Path]) -> Iterator[Any]:
+    """The process; yields a function of a number of users and of retrieved candidates, which returns seconds."""
+    command = [sys.executable, "-c", _RECOMMEND, *map(str, models)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         asked, answered = process.stdin, process.stdout
         assert asked and answered
-        took = []
-        for _ in range(plan.runs):
-            print(file=asked, flush=True)
-            took.append(float(answered.readline()))
+
+        def took(users: int, retrieved: int) -> float:
+            print(users, retrieved, file=asked, flush=True)
+            return float(answered.readline())
+
+        yield took
         asked.close()
-    report.add(
-        Figure(
-            "retrieval", f"best 10 of {ITEMS:,} items for {USERS:,} users", "s", took, target=60, lower_is_better=True
-        )
-    )
 
 
 def flops_per_sample(parameters: Any, length: int, items: int) -> float:
