@@ -27,6 +27,9 @@ _DEFAULTS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     # mlflow would mistake a uv.lock in the working directory for the model's requirements.
     "MLFLOW_UV_AUTO_DETECT": "false",
+    # Artifacts pass through the server: the store behind it may not be reachable from here, which mlflow waits for.
+    "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
+    "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
