@@ -59,7 +59,7 @@ def mask_tokens(tokens: tf.Tensor, special: SpecialTokens, share: float, mask_to
     becomes_mask = uniform("masking/tokens", [batch, most]) < mask_token_share
     is_hidden = tf.reduce_max(selection * tf.cast(becomes_mask, tf.float32)[..., tf.newaxis], 1) > 0
     inputs = tf.where(is_hidden, tf.constant(special.mask, tokens.dtype), tokens)
-    originals = tf.cast(tf.reduce_sum(selection * tf.cast(tokens, tf.float32)[:, tf.newaxis], -1), tokens.dtype)
+    originals = tf.reduce_sum(tf.where(selection > 0, tokens[:, tf.newaxis], 0), -1)
     return Masked(positions, is_masked, originals, selection, inputs)
 
 
@@ -94,6 +94,6 @@ def replaced_by(tokens: tf.Tensor, masked: Masked, samples: tf.Tensor) -> tf.Ten
     Returns:
         As the tokens.
     """
-    # A sum of one product each, exact for ids below 2**24; a matrix product may round them.
-    placed = tf.reduce_sum(masked.selection * tf.cast(samples, tf.float32)[..., tf.newaxis], 1)
-    return tf.where(tf.reduce_max(masked.selection, 1) > 0, tf.cast(placed, tokens.dtype), tokens)
+    is_placed = masked.selection > 0
+    placed = tf.reduce_sum(tf.where(is_placed, tf.cast(samples, tokens.dtype)[..., tf.newaxis], 0), 1)
+    return tf.where(tf.reduce_any(is_placed, 1), placed, tokens)
