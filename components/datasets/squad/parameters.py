@@ -18,10 +18,18 @@ class Generation:
     """Parameters of the synthetic questions."""
 
     synthetic_articles: int = param(
-        200,
+        100,
         "Articles of the synthetic texts, each with ten texts and three questions a text",
         unit="articles",
         at_least=3,
+    )
+    synthetic_things: int = param(
+        1,
+        "Things that a synthetic text is about; of one, the kind of question tells the answer, and of several ones a "
+        "question needs all of its words, which takes far more training",
+        unit="things",
+        at_least=1,
+        at_most=12,
     )
     synthetic_unanswerable: float = param(
         0.3, "Share of the synthetic questions that have no answer", at_least=0, at_most=0.9

@@ -1,4 +1,4 @@
-"""A small language with planted structure: what a word must be depends on words that do not stand beside it."""
+"""Texts with planted structure: what a word must be depends on words that do not stand beside it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from components.datasets.facts import drawn_subjects
 from components.progress import progress
 
 CORPUS = "corpus.txt"
@@ -30,7 +31,11 @@ _SYLLABLES = (
     "mi",
 )
 TOPICS, NOUNS, VERBS, ADJECTIVES, ADVERBS = 8, 24, 24, 40, 40
-_SENTENCES = (4, 9)
+# Documents that fill a sample of 128 tokens.
+_SENTENCES = (8, 13)
+_THINGS = 3
+# One document in so many has plain facts.
+_FACTS = 4
 
 
 def write_synthetic(parameters: Any, folder: Path) -> None:
@@ -39,16 +44,22 @@ def write_synthetic(parameters: Any, folder: Path) -> None:
     A document has one of eight topics, each with nouns and verbs of its own. A sentence is subject, verb and object,
     with an adjective before each noun and possibly an adverb before the verb, which are the same for all topics. The
     verb is the one of its subject, and the object is the noun that follows the subject's in the order of the topic. So
-    verb and object are certain given the subject, and nothing beside them tells them.
+    verb and object are certain given the subject, and nothing beside them tells them. Every fourth document has plain
+    facts in the words of the synthetic questions, which a model that is pre-trained on it is asked.
     """
     language = Language(parameters.seed)
     documents = parameters.synthetic_documents
     with (folder / CORPUS).open("w") as file, progress("generating documents", documents, "documents") as bar:
         for number in range(documents):
             random = Random(f"{parameters.seed}\n{number}")
-            sentences = language.document(random)
+            sentences = _facts(random) if number % _FACTS == 0 else language.document(random)
             file.write("".join(f"{sentence}\n" for sentence in sentences) + "\n")
             bar.advance(1)
+
+
+def _facts(random: Random) -> list[str]:
+    stated = [subject for _ in range(_THINGS) for subject in drawn_subjects(random, 1)[0]]
+    return [subject.sentence(random.choice(subject.kind.values), random) for subject in stated]
 
 
 class Language:

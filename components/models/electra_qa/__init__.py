@@ -56,8 +56,15 @@ MODEL = ModelDefinition(
     inherited=SIZES,
     fresh=(HEAD,),
     defaults={"epochs": 2, "global_batch_size": 32, "clip_norm": 1.0, "evaluation_batch_size": 256},
-    # The sizes of the small model that kfrec run pre-trains.
+    # The sizes of the small model that kfrec run pre-trains. It has little to keep from its pre-training and learns few
+    # questions, so that all of its layers learn at one rate, without dropout; and its odds of having no answer are not
+    # as extreme as those of a published model, whose threshold would leave all questions unanswered.
     local_defaults={
+        "epochs": 5,
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "layer_decay": 1.0,
+        "null_threshold": 0.0,
         "encoder_layers": 4,
         "encoder_width": 128,
         "attention_heads": 4,

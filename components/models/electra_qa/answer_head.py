@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from components.models.layers.dense import Dense
 from components.models.layers.layer_norm import LayerNorm
-from components.models.layers.transformer import initial_kernel
+from components.models.layers.transformer import DEVIATION, initial_kernel
 from components.models.layers.weights import Weights
 
 # Logit of a position that no answer can have, and the least score of a span; finite in float32.
@@ -42,6 +43,7 @@ class AnswerHead(tf.Module):
         weights: source of fresh weights.
         width: of the states.
         has_impossible: whether some questions have no answer.
+        deviation: of fresh kernels.
 
     References:
         The joint head of Yang et al., XLNet, https://arxiv.org/abs/1906.08237, as ELECTRA's published program has it:
@@ -49,18 +51,19 @@ class AnswerHead(tf.Module):
         there is an answer.
     """
 
-    def __init__(self, weights: Weights, width: int, has_impossible: bool) -> None:
+    def __init__(self, weights: Weights, width: int, has_impossible: bool, deviation: float = DEVIATION) -> None:
         super().__init__()
+        initial = partial(initial_kernel, deviation=deviation)
         end, impossible = weights.scope("end"), weights.scope("impossible")
-        self.start = Dense(weights.scope("start"), width, 1, initial_kernel)
-        self.end_token = Dense(end.scope("token"), width, width, initial_kernel)
-        self.end_start = initial_kernel(end.scope("start"), "kernel", (width, width))
+        self.start = Dense(weights.scope("start"), width, 1, initial)
+        self.end_token = Dense(end.scope("token"), width, width, initial)
+        self.end_start = initial(end.scope("start"), "kernel", (width, width))
         self.end_norm = LayerNorm(end.scope("layer_norm"), width)
-        self.end = Dense(end.scope("output"), width, 1, initial_kernel)
+        self.end = Dense(end.scope("output"), width, 1, initial)
         self.has_impossible = has_impossible
         if has_impossible:
-            self.impossible = Dense(impossible.scope("dense"), 2 * width, width, initial_kernel)
-            self.impossible_output = Dense(impossible.scope("output"), width, 1, initial_kernel)
+            self.impossible = Dense(impossible.scope("dense"), 2 * width, width, initial)
+            self.impossible_output = Dense(impossible.scope("output"), width, 1, initial)
 
     def starts(self, states: tf.Tensor, blocked: tf.Tensor) -> tf.Tensor:
         """Logits of the starts.

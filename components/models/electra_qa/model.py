@@ -72,7 +72,7 @@ class ElectraQa(tf.Module):
         self.tables = {channels.tokens.name: Table(self.embed.words, 0, channels.vocabulary)}
         self.encoder = Encoder(weights.scope("encoder"), width, sizes)
         encoding = spec.metadata.get("encoding") or {}
-        self.head = AnswerHead(weights.scope("answer"), sizes.width, bool(encoding.get("version_2")))
+        self.head = AnswerHead(weights.scope("answer"), sizes.width, bool(encoding.get("version_2")), sizes.deviation)
 
     def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         """See ``components.models.model.Model``.

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from components.datasets.squad.synthetic import FILE, KINDS, write_synthetic
+from components.datasets.facts import KINDS
+from components.datasets.squad.synthetic import FILE, write_synthetic
 from components.parameters import build
 from components.steps.catalog import STEPS
 
@@ -59,14 +60,16 @@ def test_a_question_has_the_answer_that_the_text_states(tmp_path: Path) -> None:
     assert 70 < unanswerable < 150
 
 
-def test_texts_hold_other_values_of_the_same_kind(tmp_path: Path) -> None:
-    others = [
-        sum(value in context for value in kind.values)
-        for context, qa in questions(generated(tmp_path / "a"))
+@pytest.mark.parametrize(("things", "most"), [(1, 0.0), (3, 1.0)])
+def test_only_texts_of_several_things_hold_other_values_of_a_kind(things: int, most: float, tmp_path: Path) -> None:
+    found = [
+        sum(f" {value}" in context for value in kind.values)
+        for context, qa in questions(generated(tmp_path / "a", synthetic_things=things))
         for kind in KINDS
-        if qa["answers"] and qa["answers"][0]["text"] in kind.values and kind.values is KINDS[0].values
+        if qa["answers"] and qa["answers"][0]["text"] in kind.values
     ]
-    assert sum(count > 1 for count in others) > len(others) / 4
+    others = sum(count > 1 for count in found) / len(found)
+    assert others <= most and (others > 0.2) == (things > 1)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.9])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from components.datasets.facts import KINDS, OWNERS, THINGS
 from components.datasets.text.synthetic import CORPUS, write_synthetic
 from components.parameters import build
 from components.steps.catalog import STEPS
@@ -25,8 +26,14 @@ def subject_verb_object(words: list[str]) -> tuple[str, str, str]:
     return words[2], words[second - 1], words[second + 2]
 
 
+def of_topics(documents: list[list[list[str]]]) -> list[list[list[str]]]:
+    """Without the documents of facts, every fourth."""
+    return [document for number, document in enumerate(documents) if number % 4]
+
+
 def test_verb_and_object_follow_from_the_subject_alone(tmp_path: Path) -> None:
-    sentences = [sentence for document in corpus(tmp_path / "a", synthetic_documents=400) for sentence in document]
+    documents = of_topics(corpus(tmp_path / "a", synthetic_documents=500))
+    sentences = [sentence for document in documents for sentence in document]
     seen = defaultdict(set)
     for sentence in sentences:
         subject, *rest = subject_verb_object(sentence)
@@ -38,14 +45,20 @@ def test_verb_and_object_follow_from_the_subject_alone(tmp_path: Path) -> None:
 
 
 def test_a_document_has_one_topic(tmp_path: Path) -> None:
-    documents = corpus(tmp_path / "a", synthetic_documents=200)
+    documents = of_topics(corpus(tmp_path / "a", synthetic_documents=264))
     topics = defaultdict(set)
     for number, document in enumerate(documents):
         for sentence in document:
             topics[subject_verb_object(sentence)[0]].add(number)
     # Subjects of one document only occur in documents of its topic: an eighth of them.
     assert max(len(numbers) for numbers in topics.values()) < 60
-    assert len(documents) == 200
+    assert len(documents) == 198
+
+
+def test_the_words_of_the_built_in_questions_are_among_those_of_the_texts(tmp_path: Path) -> None:
+    words = {word.strip(".") for document in corpus(tmp_path / "a") for sentence in document for word in sentence}
+    values = {word for kind in KINDS for value in kind.values for word in value.split()}
+    assert values | set(THINGS) | set(OWNERS) <= words
 
 
 def test_the_same_parameters_give_the_same_bytes(tmp_path: Path) -> None:
