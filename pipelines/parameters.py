@@ -10,6 +10,7 @@ from components import registry
 from components.errors import KfrecError
 from components.parameters import Parameter, build, parameters_of, plain, unknown_parameter
 from components.steps.catalog import STEPS, Step
+from components.tasks.pairing import require_names
 from pipelines.defaults import DECIDED, RETRAINING, Pipeline, pipeline_defaults
 
 # Arguments set by the pipeline itself, or by a step's input artifacts.
@@ -74,6 +75,7 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
             step.parameters(pipeline.choices),
             {name: every[wide] for name, wide in named.items() if wide in every},
         )
+    require_names(every)
     if "train" in built:
         data, model = registry.dataset(pipeline.choices["dataset"]), registry.model(pipeline.model)
         lengths = data.lengths(built["preprocess"])

@@ -150,6 +150,7 @@ def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str
         *(warning["message"] for warning in summary["warnings"]),
         f"{summary['registered']['model']} version {registered['version']} is the {registered['alias']}: "
         f"{registered['reason']}",
+        *([summary["pair"]] if summary["pair"] else []),
         f"report  {summary['artifacts']['report']}",
         f"look    {summary['look']}",
     ]

@@ -63,6 +63,7 @@ def summarise(
             "alias": registration["alias"],
             "reason": registration["reason"],
         },
+        "pair": registration.get("pair", ""),
         "artifacts": {**outputs, "report": str(Path(outputs["evaluation"]) / "report.html")},
         "mlflow": {"tracking_uri": without_password(tracking_uri), "run_id": registration["run_id"]},
         # For a repetition: its seed, and the digests to compare with.

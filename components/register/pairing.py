@@ -65,25 +65,6 @@ class Registered(NamedTuple):
         return {"registered_pair": self.name, "version": self.version, **asdict(self.decision), **self.facts}
 
 
-def require_two_names(parameters: Any) -> None:
-    """Checks the names of a pair and its stages, before any work.
-
-    Args:
-        parameters: of the register step; those of ``components.tasks.pairing.PairDecision`` if its task has them.
-
-    Raises:
-        KfrecError: two of them are the same.
-    """
-    with_ = getattr(parameters, "pair_with", "")
-    names = {"registered_model": parameters.registered_model, "pair_with": with_}
-    if with_:
-        names["registered_pair"] = parameters.registered_pair
-    for name, value in names.items():
-        other = next((each for each in names if each != name and value and names[each] == value), None)
-        if other:
-            raise KfrecError(f"parameter {name}={value!r} is {other}, too; give each its own name")
-
-
 def register_pair(parameters: Any, spec: FeatureSpec, data: str, run: TrackedRun) -> Registered | str:
     """Registers the champions of ``registered_model`` and ``pair_with`` as one model, and sets its alias.
 

@@ -19,7 +19,7 @@ from components.register.gate import Decision
 from components.register.judging import METRICS, Candidate
 from components.register.logged import logged
 from components.register.page import decision_page
-from components.register.pairing import Registered, register_pair, require_two_names
+from components.register.pairing import Registered, register_pair
 from components.register.promotion import settle
 from components.register.registry import Registry
 from components.scoring import (
@@ -34,6 +34,7 @@ from components.scoring.predictions import FILENAME as PREDICTIONS
 from components.steps.catalog import RegisterParameters
 from components.steps.recorded import recorded
 from components.tasks import TaskDefinition
+from components.tasks.pairing import require_names
 from components.tracking import deliver_kept, log_extensions, tracked_run
 
 _EXAMPLE_ROWS = 3
@@ -52,7 +53,7 @@ def run(
     Raises:
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
     """
-    require_two_names(parameters)
+    require_names(vars(parameters))
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
     deliver_kept(inputs["model"])
     inputs["evaluation"] = evaluated = _evaluation_of(inputs, evaluation)
@@ -82,6 +83,8 @@ def run(
         decision, sections = settle(registry, version, lambda champion: candidate.against(registry, champion))
         pair = register_pair(parameters, spec, data, tracked) if getattr(parameters, "pair_with", "") else ""
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
+        about_pair = pair.summary if isinstance(pair, Registered) else pair
+        body |= {"pair": about_pair} if about_pair else {}
         with publishing(registration, step="register", inputs=inputs, parameters=recorded(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
             content = (
@@ -107,7 +110,7 @@ def run(
     verdict = f"{body['registered_model']} version {version.version} is the {decision.alias}: {decision.reason}"
     refusal = refusal_of_rows(exported.spec)
     about = [f"kfrec predict will refuse it: {refusal}"] if refusal else []
-    about += [pair.summary if isinstance(pair, Registered) else pair] if pair else []
+    about += [about_pair] if about_pair else []
     return {**staging.rows, "summary": "; ".join([verdict, *about])}
 
 

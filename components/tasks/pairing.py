@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from components.errors import KfrecError
 from components.parameters import param
 
 
@@ -19,3 +22,28 @@ class PairDecision:
     registered_pair: str = param("kfrec-recommender", "Name of the pair in the model registry")
     pair_retrieve: int = param(200, "Candidates that the pair's first stage retrieves", unit="items", at_least=10)
     pair_users: int = param(2000, "Largest number of test users by whom pairs are compared", unit="users", at_least=1)
+
+
+def require_names(values: Mapping[str, Any]) -> None:
+    """Checks the names of a pair and of its stages, before any work.
+
+    Args:
+        values: parameters of the register step by name; those that are missing are not checked.
+
+    Raises:
+        KfrecError: MLflow refuses a name, or two of them are the same.
+    """
+    if not values.get("pair_with"):
+        return
+    seen: dict[str, str] = {}
+    for name in ("registered_model", "pair_with", "registered_pair"):
+        value = values.get(name)
+        if value is None:
+            continue
+        if not value or "/" in value or ":" in value:
+            raise KfrecError(
+                f"parameter {name}={value!r}: give the name of a registered model; MLflow's names have no / and no :"
+            )
+        if value in seen:
+            raise KfrecError(f"parameter {name}={value!r} is {seen[value]}, too; give each its own name")
+        seen[value] = name

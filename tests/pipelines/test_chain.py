@@ -139,6 +139,14 @@ def test_inherited_parameters_are_those_of_both_models() -> None:
         (["--model", "electra_qa", "--after", "din"], "--after din: model electra_qa cannot start from its weights"),
         (["--model", "dlrm", "--after", "sasrec"], "--after sasrec: model dlrm does not rank what it retrieves"),
         (["--model", "sasrec", "--after", "sasrec"], "--after sasrec: model sasrec does not rank what it retrieves"),
+        (
+            ["--model", "sim", "--set", "pair_with=a/b"],
+            "parameter pair_with='a/b': give the name of a registered model",
+        ),
+        (
+            ["--model", "sim", "--set", "pair_with=kfrec-ctr"],
+            "parameter pair_with='kfrec-ctr' is registered_model, too",
+        ),
         (["--model", "electra_qa", "--after", "elektra"], "no model 'elektra'"),
         (["--model", "electra_qa", "--after", "electra", "--set", "epochs=no"], "parameter epochs='no'"),
         (["--model", "electra_qa", "--after", "electra", "--resume", "last"], "--after starts two runs"),

@@ -118,6 +118,7 @@ def test_the_register_step_pairs_its_model_with_the_other_stage(shop: Path, stor
     folders = {"tfrecord": shop / "clicks", "model": shop / "ranker", "evaluation": shop / "evaluation"}
     said = register(parameters, **folders, registration=tmp_path / "registration")["summary"]
     assert "paired ranker version 1 is the champion" in said and "of the step version 1 is the champion" in said
+    assert "of the step version 1" in json.loads((tmp_path / "registration" / "registration.json").read_text())["pair"]
     noted = json.loads((tmp_path / "registration" / "pair.json").read_text())
     assert (noted["registered_pair"], noted["ranker"]) == ("of the step", "paired ranker version 1")
     held = MlflowClient(store, registry_uri=store).get_model_version_by_alias("of the step", "champion")
@@ -149,5 +150,5 @@ def test_two_models_of_one_stage_are_no_pair(shop: Path, store: str) -> None:
 def test_a_pair_that_is_named_like_a_stage_is_refused_before_the_registration(shop: Path, tmp_path: Path) -> None:
     parameters = STEPS["register"].of(registered_model="ranker", pair_with="retriever", registered_pair="ranker")
     folders = {name: tmp_path / name for name in ("tfrecord", "model", "evaluation", "registration")}
-    with pytest.raises(KfrecError, match="parameter registered_model='ranker' is registered_pair, too"):
+    with pytest.raises(KfrecError, match="parameter registered_pair='ranker' is registered_model, too"):
         register(parameters, **folders)
