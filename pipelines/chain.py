@@ -69,7 +69,7 @@ class Chain(NamedTuple):
         return "continue_path" if self.first.model == self.second.model else "warm_start_path"
 
     @property
-    def linked(self) -> tuple[str, str]:
+    def linked(self) -> tuple[str, ...]:
         """The parameters of the second training that the first one sets."""
         return (self.link,) if self.is_pair else (self.link, _VOCABULARY)
 
