@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
+from components.workflows.partitions import name_within
 
 if TYPE_CHECKING:
     from components.artifacts import Artifact
@@ -27,6 +28,7 @@ class RawKind:
         example: file name, for messages.
         rows: name of its rows in the counts, such as "reviews".
         required: whether a version needs such a file.
+        partitioned: whether such files are also read in folders named KEY=VALUE, as Hive and Spark write tables.
     """
 
     name: str
@@ -34,10 +36,18 @@ class RawKind:
     example: str
     rows: str
     required: bool = True
+    partitioned: bool = False
 
     def matches(self, name: str) -> bool:
         """Whether a file of that name is of this kind."""
         return re.fullmatch(self.pattern, name) is not None
+
+    def found(self, raw: Artifact) -> list[Path]:
+        """The files of this kind in a raw artifact, sorted by path; none where there are none."""
+        depths = {entry.path.count("/") for entry in raw.files} if self.partitioned else set()
+        paths = [path for depth in sorted({0, *depths}) for path in raw.paths("*/" * depth + "*")]
+        within = [path for path in paths if name_within(path) == path.relative_to(raw.path).as_posix()]
+        return [path for path in within if self.matches(path.name)]
 
     def files(self, raw: Artifact) -> list[Path]:
         """The files of this kind in a raw artifact, sorted by name.
@@ -45,7 +55,7 @@ class RawKind:
         Raises:
             KfrecError: there is none, or one exists both plain and compressed.
         """
-        files = [path for path in raw.paths("*") if self.matches(path.name)]
+        files = self.found(raw)
         if not files:
             raise KfrecError(f"{raw.path}: no {self.example} here; put the raw files there, as download does")
         for path in files:
@@ -74,6 +84,11 @@ class RawContract:
         """The first required kind without a file, None if the version is complete."""
         there = {self.kind_of(name) for name in names}
         return next((kind for kind in self.kinds if kind.required and kind not in there), None)
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether files are also read in folders named KEY=VALUE."""
+        return any(kind.partitioned for kind in self.kinds)
 
     @property
     def examples(self) -> str:

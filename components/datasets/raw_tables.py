@@ -6,7 +6,8 @@ from components.datasets.definition import RawKind
 
 TABLES = RawKind(
     "tables",
-    r"(?i)(?!(readme|license))[^._].*\.(csv|tsv|tab|txt|dat|data|test|parquet)(\.gz|\.zip)?",
-    "*.csv, *.tsv, *.tab, *.txt, *.dat, *.data, *.test (plain, .gz or .zip) or *.parquet",
+    r"(?i)(?!(readme|license))[^._].*\.((csv|tsv|tab|txt|dat|data|test|parquet)(\.gz|\.zip)?|zip)",
+    "*.csv, *.tsv, *.tab, *.txt, *.dat, *.data, *.test (plain, .gz or .zip), *.zip or *.parquet",
     "rows",
+    partitioned=True,
 )

@@ -15,6 +15,7 @@ from components.download.shelf import CacheShelf, EarlierOutput, is_current, ori
 from components.errors import KfrecError
 from components.progress import progress
 from components.storage import Damaged, ObjectInfo, Retry, Store, check_arrived, fetch_file
+from components.workflows.partitions import name_within
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Fetcher:
         origins = {}
         for info, path in zip(infos, existing, strict=True):
             info, path = (info, path) if path is not None else fetched[info.name]
-            local = PurePosixPath(info.name).name
+            local = name_within(PurePosixPath(info.name))
+            (target / local).parent.mkdir(parents=True, exist_ok=True)
             if self.shelf.may_move(path):
                 path.replace(target / local)
             else:
@@ -72,7 +74,7 @@ class Fetcher:
 
     def _existing_file(self, info: ObjectInfo) -> Path | None:
         """The complete file if it need not be fetched: from the source's folder, the cache or the earlier output."""
-        local, url = PurePosixPath(info.name).name, self.store.url(info.name)
+        local, url = name_within(PurePosixPath(info.name)), self.store.url(info.name)
         if path := self.store.path(info.name):
             return path
         cached = self.shelf.finished(local)
@@ -82,8 +84,9 @@ class Fetcher:
 
     def _fetch(self, info: ObjectInfo, advance: Callable[[int], None]) -> tuple[ObjectInfo, Path]:
         """Fetches one file; resumes a partial file of this version from an earlier run."""
-        url, local = self.store.url(info.name), PurePosixPath(info.name).name
+        url, local = self.store.url(info.name), name_within(PurePosixPath(info.name))
         partial = self.shelf.partial(local)
+        partial.parent.mkdir(parents=True, exist_ok=True)
         info = fetch_file(
             self.store,
             self.retry,

@@ -76,7 +76,7 @@ class CacheShelf:
 
     def may_move(self, path: Path) -> bool:
         """Whether ``path`` is in this folder and may be moved out of it."""
-        return not self.kept and path.parent == self.folder
+        return not self.kept and self.folder in path.parents
 
     def finished(self, name: str) -> Path:
         return self.folder / name

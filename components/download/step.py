@@ -7,6 +7,7 @@ from pathlib import Path
 
 from components import registry
 from components.artifacts import publishing
+from components.artifacts.folder import files_below
 from components.download.complete import count_lines
 from components.download.fetch import Fetcher
 from components.download.shelf import CacheShelf, EarlierOutput
@@ -42,8 +43,9 @@ def run(parameters: DownloadParameters, *, raw: Path) -> Mapping[str, int]:
                 fetcher = Fetcher(store, retry, shelf, EarlierOutput.at(raw), limit)
                 staging.origins.update(fetcher.fetch_all(names, staging.path))
         staging.rows.update({kind.rows: 0 for kind in dataset.raw.kinds})
-        for path in sorted(staging.path.iterdir()):
-            label = str(staging.origins.get(path.name, {}).get("url", path.name))
+        for path in files_below(staging.path):
+            name = path.relative_to(staging.path).as_posix()
+            label = str(staging.origins.get(name, {}).get("url", name))
             if kind := dataset.raw.kind_of(path.name):
                 staging.rows[kind.rows] += count_lines(path, label)
     return staging.rows

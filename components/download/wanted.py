@@ -6,7 +6,8 @@ from pathlib import Path, PurePosixPath
 
 from components.datasets import RawContract
 from components.errors import KfrecError
-from components.storage import Retry, Store
+from components.storage import Retry, Store, open_store
+from components.workflows.partitions import is_partition, name_within
 
 
 def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) -> list[str]:
@@ -40,17 +41,28 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
             raise KfrecError(f"{store.uri}: cannot be listed; name the files with the parameter files")
         return list(contract.unlisted)
     names = [name for name in there if contract.kind_of(name)]
+    if contract.partitioned:
+        names += _partitions(store, contract, retry)
     folders = _folders(store.uri)
     within = f"; folders in it, such as {folders[0]}, are not read: name one as the source" if folders else ""
-    if within and "=" in folders[0]:  # as Hive and Spark write tables, whose columns are in the names of the folders
-        within += ", or write all as one table: pandas.read_parquet(FOLDER).to_parquet('table.parquet')"
     _check(contract, names, store.uri, f"it holds {_some(there)}{within}")
     return names
 
 
+def _partitions(store: Store, contract: RawContract, retry: Retry) -> list[str]:
+    """The names of the files in folders named KEY=VALUE, and in such folders within them."""
+    names = []
+    for folder in filter(is_partition, retry.call(store.uri, store.folders)):
+        within = open_store(store.url(folder))
+        there = retry.call(within.uri, within.names) or []
+        found = [name for name in there if contract.kind_of(name)]
+        names += [f"{folder}/{name}" for name in (*found, *_partitions(within, contract, retry))]
+    return names
+
+
 def _check(contract: RawContract, names: list[str], source: str, seen: str) -> None:
-    local = [PurePosixPath(name).name for name in names]
-    if lacking := contract.lacking(local):
+    local = [name_within(PurePosixPath(name)) for name in names]
+    if lacking := contract.lacking(PurePosixPath(name).name for name in names):
         needed = ", ".join(kind.name for kind in contract.kinds)
         raise KfrecError(f"{source}: no {lacking.example} file ({seen}); one of each kind is needed: {needed}")
     plain = [name.removesuffix(".gz") for name in local]

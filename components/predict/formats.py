@@ -142,7 +142,7 @@ def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
         ):
             records += len(batch)
             yield batch
-    if counter.lines > records:
+    if counter.may_be_open(records):
         remedy = "or give the rows as parquet or JSON lines"
         require_closed_quotes(str(file.path), lambda: _opened(file), ",", LONGEST_RECORD, remedy)
 

@@ -14,6 +14,7 @@ from components.datasets.raw_rows import Answering, Encoded, RawColumn, RawRows
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.scoring.model import ExportedModel, load_model
+from components.workflows.values import plain_type
 
 # Output column: the number of a row's ids that are not in the vocabulary.
 UNKNOWN = "unknown_ids"
@@ -104,7 +105,7 @@ class RawModel:
             KfrecError: a column is missing or invalid.
         """
         self.require(rows)
-        columns = {column.name: rows[column.name] for column in self.columns}
+        columns = {column.name: plain_type(column.name, rows[column.name]) for column in self.columns}
         read: Encoded = self.rows.encode(columns)
         count = len(read.features[self.model.inputs[0]])
         outputs = self.model.begin(read.features) if count else self.model.nothing

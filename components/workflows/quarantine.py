@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from components.errors import KfrecError
+from components.workflows.partitions import name_within
 
 ARRAY = "a JSON array, not an object a line; convert the file with jq -c '.[]'"
 """The reason for a line of JSON that holds several objects."""
@@ -55,7 +56,9 @@ class Quarantine:
             self.count += 1
             if self._file is None:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._file = (self.folder / f"{self.source.name}.jsonl").open("w", encoding="utf-8")
+                self._file = (self.folder / f"{name_within(self.source).replace('/', ',')}.jsonl").open(
+                    "w", encoding="utf-8"
+                )
             entry = {"line": line.number, "reason": line.reason, "text": line.text.decode("utf-8", "backslashreplace")}
             self._file.write(json.dumps(entry) + "\n")
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.workflows.quarantine import BadLine
-from components.workflows.values import inexact
+from components.workflows.values import inexact, is_text
 
 
 class Refusals:
@@ -32,15 +32,24 @@ class Refusals:
         self.refused |= where
 
 
-def refuse_ids(column: pa.Array, text: pa.Array, name: str, refusals: Refusals) -> None:
+def refuse_ids(column: pa.Array, name: str, refusals: Refusals) -> None:
     """Refuses values that cannot be told apart: floats beyond 2**53, and text with a NUL character.
 
     Args:
-        column: of one value a row.
-        text: its text.
+        column: of one value a row, or of a list.
         name: of the column.
         refusals: collect the rows.
     """
-    refusals.add(inexact(column), name, "a float, beyond 2**53; store such ids as integers or as text")
-    with_nul = pc.fill_null(pc.match_substring(text, "\0"), False)
-    refusals.add(with_nul.to_numpy(zero_copy_only=False), name, "text with a NUL character")
+    values, rows = column, np.arange(len(column))
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        values, rows = column.flatten(), pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
+
+    def add(where: np.ndarray, what: str) -> None:
+        refusals.add(np.bincount(rows[where], minlength=len(column)) > 0, name, what)
+
+    add(inexact(values), "a float, beyond 2**53; store such ids as integers or as text")
+    if is_text(values.type):
+        text = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        if is_text(text.type):
+            with_nul = pc.fill_null(pc.match_substring(text, "\0"), False)
+            add(with_nul.to_numpy(zero_copy_only=False), "text with a NUL character")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,8 +18,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from components.errors import KfrecError
-from components.workflows.csv_records import LONGEST_RECORD, LineCounter, require_closed_quotes
+from components.workflows.csv_records import ESCAPE, LONGEST_RECORD, LineCounter, require_closed_quotes
+from components.workflows.partitions import partition_of
 from components.workflows.quarantine import BadLine
+from components.workflows.values import plain_type
 
 PARQUET, CSV = "parquet", "csv"
 # In place of a column's name: every other one.
@@ -27,9 +29,14 @@ EVERY_OTHER = "*"
 _BLOCK = 8 << 20
 _BATCH = 65_536
 _START = 1 << 16
+_TABLES = (".csv", ".tsv", ".tab", ".data", ".dat", ".test")
 # How files begin that are no text.
 _OTHERS = {
     b"PK\x03\x04": "a zip archive, such as Excel's",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"ARROW1": "Arrow's own format (Feather)",
     b"\x1f\x8b": "gzip",
     b"PAR1": "parquet",
     b"\xd0\xcf\x11\xe0": "an old Excel file",
@@ -42,7 +49,7 @@ class Layout(Protocol):
     Attributes:
         format: "auto" goes by the name of a file.
         delimiter: of the values of CSV.
-        quoting: "double" or "none", of CSV.
+        quoting: "double", "backslash" or "none", of CSV.
         longest_record: lines that a record of CSV may span.
         names: of the columns of CSV without a header; else empty.
         read: columns that are read, each once.
@@ -126,6 +133,18 @@ def batches(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
         yield from read(path, layout, stated)
 
 
+def _partition_columns(path: Path, names: Sequence[str]) -> dict[str, str | None]:
+    """The columns that folders give and the table has not itself."""
+    return {name: value for name, value in partition_of(path).items() if name not in names}
+
+
+def _with_partition(rows: pa.RecordBatch, given: Mapping[str, str | None], layout: Layout) -> pa.RecordBatch:
+    """The columns that are read, those of the folders among them."""
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    columns |= {name: pa.array([value] * len(rows), pa.string()) for name, value in given.items()}
+    return pa.RecordBatch.from_arrays([columns[name] for name in layout.read], names=list(layout.read))
+
+
 @contextmanager
 def _explained(path: Path, layout: Layout) -> Iterator[None]:
     try:
@@ -145,11 +164,13 @@ def columns_of(path: Path, layout: Layout, stated: Stated) -> list[str]:
     with _explained(path, layout):
         if is_parquet(path, layout):
             with pq.ParquetFile(path) as file:
-                return list(file.schema_arrow.names)
+                names = list(file.schema_arrow.names)
+                return [*names, *_partition_columns(path, names)]
         for _, open_text in _texts(path):
             _require_text(path, open_text)
             with open_text() as (stream, _):
-                return [name.strip() for name in layout.names or _header(stream, layout)]
+                names = [name.strip() for name in layout.names or _header(stream, layout)]
+                return [*names, *_partition_columns(path, names)]
     return []
 
 
@@ -158,55 +179,36 @@ def _reason(path: Path, layout: Layout, error: Exception) -> str:
     if "utf8" in said.lower() or "utf-8" in said.lower():
         return "not UTF-8; convert it (iconv -f ENCODING -t UTF-8) and run download again"
     if "Empty CSV" in said:
-        return "empty; give a table with a row for each sample"
+        is_open = ", or a quote in its first line is left open" if path.stat().st_size else ""
+        return f"empty{is_open}; give a table with a row for each sample"
     kind = "parquet" if is_parquet(path, layout) else {".gz": "gzip", ".zip": "zip"}.get(path.suffix.lower(), "CSV")
     return f"damaged, truncated or not a {kind} file ({said}); get a good copy of it"
 
 
 def _parquet(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
     with pq.ParquetFile(path) as file:
-        _check_names(path, file.schema_arrow.names, layout, stated)
+        names = file.schema_arrow.names
+        given = _partition_columns(path, names)
+        _check_names(path, [*names, *given], layout, stated)
         size, first = path.stat().st_size, 1
-        for rows in file.iter_batches(_BATCH, columns=list(layout.read)):
+        for rows in file.iter_batches(_BATCH, columns=[name for name in layout.read if name not in given]):
             share = size * len(rows) // max(file.metadata.num_rows, 1)
-            yield Batch(
-                _plain_types(path, rows.select(list(layout.read))), np.arange(first, first + len(rows)), [], share
-            )
+            plain = _with_partition(_plain_types(path, rows), given, layout)
+            yield Batch(plain, np.arange(first, first + len(rows)), [], share)
             first += len(rows)
 
 
 def _plain_types(path: Path, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns without views, extensions, bytes and fixed sizes, which Arrow's functions do not all take.
+    """The columns of the types that Arrow's functions take.
 
     Raises:
         KfrecError: bytes are not UTF-8.
     """
-    columns = []
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        try:
-            columns.append(_plain_type(column))
-        except pa.ArrowException as error:
-            said = " ".join(str(error).split())
-            raise KfrecError(
-                f"{path}: column {name!r} of the type {column.type} cannot be read as text ({said}); convert it"
-            ) from None
+    try:
+        columns = [plain_type(name, column) for name, column in zip(rows.schema.names, rows.columns, strict=True)]
+    except KfrecError as error:
+        raise KfrecError(f"{path}: {error}") from None
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
-
-
-def _plain_type(column: pa.Array) -> pa.Array:
-    if isinstance(column, pa.ExtensionArray):
-        if isinstance(column.type, pa.UuidType):
-            return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
-        return _plain_type(column.storage)
-    kind = column.type
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
-        kind = pa.string() if pa.types.is_string_view(kind) else pa.binary()
-        column = column.cast(kind)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return column.cast(pa.string())
-    if pa.types.is_fixed_size_list(kind):
-        return column.cast(pa.list_(kind.value_type))
-    return column
 
 
 def _csv(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
@@ -215,8 +217,9 @@ def _csv(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
         with open_text() as (stream, _):
             header = list(layout.names) or _header(stream, layout)
         names = [name.strip() for name in header]
-        _check_names(path, names, layout, stated)
-        wanted = {header[names.index(name)]: name for name in layout.read}
+        given = _partition_columns(path, names)
+        _check_names(path, [*names, *given], layout, stated)
+        wanted = {header[names.index(name)]: name for name in layout.read if name not in given}
         invalid: list[Any] = []
 
         def refuse(row: Any, invalid: list[Any] = invalid) -> str:
@@ -243,17 +246,18 @@ def _csv(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
                 line += len(numbers)
                 lines = np.setdiff1d(numbers, [row.number for row in bad])
                 renamed = pa.RecordBatch.from_arrays(rows.columns, names=list(wanted.values()))
-                yield Batch(renamed, lines, _bad_lines(bad, len(header)), tell() - done)
+                yield Batch(_with_partition(renamed, given, layout), lines, _bad_lines(bad, len(header)), tell() - done)
                 done = tell()
             if invalid:
-                yield Batch(_nothing(wanted.values()), np.zeros(0, np.int64), _bad_lines(invalid, len(header)))
-        if layout.quoting != "none" and counter.lines > line - 1 + len(invalid):
+                yield Batch(_nothing(layout.read), np.zeros(0, np.int64), _bad_lines(invalid, len(header)))
+        if layout.quoting != "none" and counter.may_be_open(line - 1 + len(invalid)):
             require_closed_quotes(
                 str(path),
                 partial(_stream_of, open_text),
                 layout.delimiter,
                 layout.longest_record,
                 stated.quotes,
+                _escape(layout),
             )
 
 
@@ -263,6 +267,9 @@ def _require_text(path: Path, open_text: Callable[[], Any]) -> None:
     for magic, what in _OTHERS.items():
         if start.startswith(magic):
             raise KfrecError(f"{path}: is {what}, whatever its name says; convert it to CSV or parquet")
+    is_wide = len(start) > 7 and (not any(start[0:8:2]) or not any(start[1:8:2]))
+    if is_wide or start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise KfrecError(f"{path}: is UTF-16, not UTF-8; convert it (iconv -f UTF-16 -t UTF-8) and run download again")
     # Arrow reports invalid UTF-8 only after parsing a block.
     codecs.getincrementaldecoder("utf-8")().decode(start)
 
@@ -299,10 +306,17 @@ def _stream_of(open_text: Callable[[], Any]) -> Iterator[Any]:
 def _parse_options(layout: Layout, refuse: Callable[[Any], str]) -> pa.csv.ParseOptions:
     return pa.csv.ParseOptions(
         delimiter=layout.delimiter,
-        quote_char='"' if layout.quoting == "double" else False,
-        newlines_in_values=layout.quoting == "double",
+        quote_char='"' if layout.quoting != "none" else False,
+        double_quote=not _escape(layout),
+        escape_char=_escape(layout) or False,
+        newlines_in_values=layout.quoting != "none",
         invalid_row_handler=refuse,
     )
+
+
+def _escape(layout: Layout) -> str:
+    """What stands before a quote in quotes; empty is another quote."""
+    return ESCAPE if layout.quoting == "backslash" else ""
 
 
 def _header(stream: Any, layout: Layout) -> list[str]:
@@ -319,6 +333,8 @@ def _texts(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     with zipfile.ZipFile(path) as archive:
         members = [info.filename for info in archive.infolist() if not info.is_dir()]
         members = [name for name in members if not (name.startswith("__MACOSX/") or Path(name).name.startswith("."))]
+        # An archive may hold a README beside its tables.
+        members = [name for name in members if name.lower().endswith(_TABLES)] or members
     if not members:
         raise KfrecError(f"{path}: holds no file; give a zip with a CSV file")
     for member in members:
@@ -348,13 +364,20 @@ def _check_names(path: Path, names: Sequence[str], layout: Layout, stated: State
         raise KfrecError(
             f"{path}: its first line has numbers in place of names ({', '.join(names[:4])}); {stated.header}"
         )
+    if broken := next((name for name in names if "\n" in name or "\r" in name), ""):
+        first = broken.splitlines()[0]
+        raise KfrecError(
+            f"{path}: a quote in the first line, before {first!r}, is left open; close it, {stated.quotes}"
+        )
     has = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     for name in names:
-        if names.count(name) > 1:
+        # Spreadsheets leave several columns without a name behind the last one.
+        if names.count(name) > 1 and (name in layout.read or EVERY_OTHER not in layout.drop):
             raise KfrecError(f"{path}: has two columns {name!r}; rename one")
     for name in (*layout.read, *(column for column in layout.drop if column != EVERY_OTHER)):
         if name not in names:
-            raise KfrecError(f"{path}: has no column {name!r}, which {stated.place} names; it has {has}")
+            hint = _hint(names, layout, stated)
+            raise KfrecError(f"{path}: has no column {name!r}, which {stated.place} names; it has {has}{hint}")
     known = {*layout.read, *layout.drop}
     without = [name for name in names if name not in known]
     if without and EVERY_OTHER not in layout.drop:
@@ -362,6 +385,14 @@ def _check_names(path: Path, names: Sequence[str], layout: Layout, stated: State
             f"{path}: column {without[0]!r} has no role in {stated.place}; give it one under columns, or list it under "
             "drop ('*' drops every other one)"
         )
+
+
+def _hint(names: Sequence[str], layout: Layout, stated: Stated) -> str:
+    """What a wrong first line of CSV is probably due to."""
+    other = next((each for each in ";\t|," if len(names) == 1 and each in names[0] and each != layout.delimiter), "")
+    if other:
+        return f"; the values seem to be separated by {other!r}: state it as the delimiter"
+    return f"; if its first line is a row, {stated.header}" if any(map(_is_number, names)) else ""
 
 
 def _is_number(name: str) -> bool:

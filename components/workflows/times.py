@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -57,11 +58,12 @@ class Times:
         """
         if pa.types.is_temporal(column.type):
             return self._dates(_seconds(column), column)
+        if self._format and (is_text(column.type) or pa.types.is_integer(column.type)):
+            text = texts(column, missing)
+            return self._dates(_stated(text, self._format), text)
         if not is_text(column.type):
             return self._numbers(*numbers(column, missing))
         text = texts(column, missing)
-        if self._format:
-            return self._dates(pc.strptime(text, format=self._format, unit="s", error_is_null=True), text)
         values, wrong = numbers(column, missing)
         dated = pc.fill_null(pc.match_substring_regex(text, _ISO), False)
         self._require_format(text, wrong & ~dated.to_numpy(zero_copy_only=False))
@@ -96,7 +98,21 @@ class Times:
                 f"{self._place}: {name}: {value!r} is of the kind {own.kind}, and column {self._column} holds "
                 f"{self.kind}; write it as the column does"
             )
+        if own.kind == NUMBERS and (units := self._units.together(own._units)):
+            raise KfrecError(
+                f"{self._place}: {name}: {value!r} and column {self._column} are in {units}; give one unit"
+            )
         return float(values[0])
+
+    @property
+    def what(self) -> str:
+        """What a value should be, for messages."""
+        return f"a time in the format {self._format}" if self._format else "a time"
+
+    @property
+    def are_days(self) -> bool:
+        """Whether the numbers are dates written as YYYYMMDD."""
+        return self.kind == NUMBERS and self._units.are_days
 
     def _numbers(self, values: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         known = values[~np.isnan(values)]
@@ -104,7 +120,7 @@ class Times:
             self._note(NUMBERS)
             self._units.add(known)
         if units := self._units.mixed:
-            raise KfrecError(f"{self._place}: column {self._column} holds times in {units} since 1970; give one unit")
+            raise KfrecError(f"{self._place}: column {self._column} holds times in {units}; give one unit")
         return values, wrong
 
     def _dates(self, seconds: pa.Array, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -129,9 +145,17 @@ class Times:
         if dated.any():
             raise KfrecError(
                 f"{self._place}: column {self._column} is {text[int(np.argmax(dated))].as_py()!r}, a date "
-                "that is not written with the year first (2013-11-01 12:00:00); state how it is written, "
+                "that is not written as 2013-11-01 12:00:00, with the year first; state how it is written, "
                 f"{self._remedy}"
             )
+
+
+def _stated(text: pa.Array, format: str) -> pa.Array:
+    """Times in a stated format, null where they are in another."""
+    if "%f" in format or "%z" in format:  # Arrow knows no fractions, and ignores zones
+        found = pd.to_datetime(text.to_pandas(), format=format, errors="coerce", utc=True)
+        return _seconds(pa.array(found, pa.timestamp("us", "UTC"), safe=False))
+    return pc.strptime(text, format=format, unit="s", error_is_null=True)
 
 
 def _seconds(column: pa.Array) -> pa.Array:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import date
+from functools import cache
 from typing import Annotated
 
 import numpy as np
@@ -11,7 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BeforeValidator, StrictBool, StrictFloat, StrictInt, StrictStr
 
-DEFAULT_MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "\\N")
+from components.errors import KfrecError
+
+# As pandas.read_csv, with \\N of databases and NaT of pandas' own files.
+DEFAULT_MISSING = (
+    "", "#N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null", "\\N",
+)  # fmt: skip
 # YAML reads 2013-11-01 as a date; tables hold it as text.
 Scalar = Annotated[
     StrictStr | StrictBool | StrictInt | StrictFloat,
@@ -21,13 +28,56 @@ Scalar = Annotated[
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _WHOLE = r"^([+-]?\d+)\.0+$"
 _BOOLS = pa.array(["True", "TRUE", "False", "FALSE"])
-_FRACTION = r"^[+-]?\d*\.\d*[1-9]\d*$"
+# Spreadsheets round long numbers to 1.23457E+12.
+_FRACTION = r"^[+-]?(\d*\.\d*[1-9]\d*|\d*\.?\d+[eE][+-]?\d+)$"
+# Lists, tuples and sets as Python writes them, JSON, and arrays of PostgreSQL; and lists of several values alone.
+_LIST = r"^(\[.*\]|\(.*,.*\)|\{.*\})$"
+_SEVERAL = r"^\[.*,.*\]$"
+_MIDNIGHT = r"^(\d{4}-\d{2}-\d{2})[ T]00:00(:00(\.0*)?)?(Z|\+00:00)?$"
+
+
+def plain_type(name: str, column: pa.Array) -> pa.Array:
+    """A column without views, extensions, bytes and lists of fixed size, which Arrow's functions do not all take.
+
+    Raises:
+        KfrecError: bytes are not UTF-8.
+    """
+    try:
+        return _plain(column)
+    except pa.ArrowException as error:
+        said = " ".join(str(error).split())
+        raise KfrecError(
+            f"column {name!r} of the type {column.type} cannot be read as text ({said}); convert it"
+        ) from None
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    if isinstance(column, pa.ExtensionArray):
+        if isinstance(column.type, pa.UuidType):
+            return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+        return _plain(column.storage)
+    kind = column.type
+    if pa.types.is_fixed_size_list(kind):
+        column = column.cast(pa.list_(kind.value_type))
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        leaves = column.flatten()
+        if (plain := _plain(leaves)).type == leaves.type:
+            return column
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        return pa.LargeListArray.from_arrays(pa.array(np.r_[0, np.cumsum(lengths)], pa.int64()), plain)
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.string())
+    if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        column = column.cast(pa.binary())
+    is_bytes = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+    return column.cast(pa.string()) if is_bytes else column
 
 
 def texts(column: pa.Array, missing: Sequence[str]) -> pa.Array:
     """A column as stripped text, null where missing.
 
-    A value has one text, whatever the type of its column in a file: 1, 1.0 and 1.00 are 1, True is true.
+    A value has one text, whatever the type of its column in a file: 1, 1.0 and 1.00 are 1, True is true, and a date at
+    midnight is the date.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -36,12 +86,24 @@ def texts(column: pa.Array, missing: Sequence[str]) -> pa.Array:
         column = pc.if_else(pa.array(np.isnan(values)), None, column)
         if is_whole(values):
             column = column.cast(pa.int64())
+    is_padded = pa.types.is_decimal(column.type) or pa.types.is_temporal(column.type)
     column = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    if is_padded:  # as 3.50 and 10:30:00.000000, by the type's number of digits
+        column = pc.replace_substring_regex(column, r"(\.\d*?)0+(Z?)$", r"\1\2")
+        column = pc.replace_substring_regex(column, r"\.(Z?)$", r"\1")
+    if pc.any(pc.match_substring(column, "00:00")).as_py():
+        column = pc.replace_substring_regex(column, _MIDNIGHT, r"\1")
     if pc.any(pc.match_substring(column, ".0")).as_py():
         column = pc.replace_substring_regex(column, _WHOLE, r"\1")
     if pc.any(is_bool := pc.is_in(column, value_set=_BOOLS)).as_py():
         column = pc.if_else(is_bool, pc.utf8_lower(column), column)
-    return pc.if_else(pc.is_in(column, value_set=pa.array(missing, pa.string())), None, column)
+    return pc.if_else(pc.is_in(column, value_set=pa.array(_spelled(tuple(missing)), pa.string())), None, column)
+
+
+@cache
+def _spelled(missing: tuple[str, ...]) -> tuple[str, ...]:
+    """Texts that stand for a missing value, as given and as ``texts`` writes them."""
+    return (*missing, *texts(pa.array(missing, pa.string()), ()).to_pylist()) if missing else ()
 
 
 def inexact(column: pa.Array) -> np.ndarray:
@@ -58,8 +120,13 @@ def is_whole(values: np.ndarray) -> bool:
     return bool(np.all((np.abs(known) < 2.0**53) & (known == np.floor(known))))
 
 
-def numbers(column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def numbers(column: pa.Array, missing: Sequence[str], decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
     """A column as numbers.
+
+    Args:
+        column: of any type.
+        missing: texts that stand for a missing value; those that are numbers do in every type of column.
+        decimal: what stands before the fraction of text.
 
     Returns:
         values: float64, NaN where a value is missing or wrong.
@@ -67,18 +134,25 @@ def numbers(column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.nd
     """
     if is_text(column.type):
         text = texts(column, missing)
-        fits = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False)
-        values = pc.if_else(fits, text, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        fits = pc.fill_null(pc.match_substring_regex(text, _NUMBER.replace(r"\.", f"[{decimal}]")), False)
+        plain = pc.if_else(fits, text, None)
+        plain = plain if decimal == "." else pc.replace_substring(plain, decimal, ".")
+        values = plain.cast(pa.float64()).to_numpy(zero_copy_only=False)
         wrong = pc.and_(pc.is_valid(text), pc.invert(fits)).to_numpy(zero_copy_only=False)
     else:
         values = _floats(column)
-        wrong = (
-            np.isnan(values)
-            & pc.is_valid(column).to_numpy(zero_copy_only=False)
-            & (not pa.types.is_floating(column.type))
-        )
-    infinite = np.isinf(values)
-    return np.where(infinite, np.nan, values), wrong | infinite
+        is_other = not pa.types.is_floating(column.type)
+        wrong = np.isnan(values) & pc.is_valid(column).to_numpy(zero_copy_only=False) & is_other
+    absent = np.isin(values, [float(text) for text in missing if _is_number(text)])
+    unbounded = np.isinf(values) & ~absent
+    return np.where(absent | unbounded, np.nan, values), wrong | unbounded
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not math.isnan(float(text))
+    except ValueError:
+        return False
 
 
 def _floats(column: pa.Array) -> np.ndarray:
@@ -89,31 +163,31 @@ def _floats(column: pa.Array) -> np.ndarray:
         return np.full(len(column), np.nan)
 
 
-def with_point(column: pa.Array, decimal: str) -> pa.Array:
-    """A column of numbers whose text has ``decimal`` before the fraction, with a point in its place."""
-    if decimal == "." or not is_text(column.type):
-        return column
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return pc.replace_substring_regex(column, rf"^(\s*[+-]?\d*){decimal}(\d+([eE][+-]?\d+)?\s*)$", r"\1.\2")
-
-
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column is text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
 
 
-def is_among(column: pa.Array, values: Sequence[Scalar], missing: Sequence[str]) -> np.ndarray:
-    """The mask of rows with one of ``values``: compared as numbers if all are numbers, else as text."""
+def is_among(column: pa.Array, values: Sequence[Scalar], missing: Sequence[str], decimal: str = ".") -> np.ndarray:
+    """The mask of rows with one of ``values``: compared as numbers if all are numbers, else as ``texts``."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return np.isin(numbers(column, missing)[0], np.array(values, np.float64))
+        return np.isin(numbers(column, missing, decimal)[0], np.array(values, np.float64))
+    found, wanted = texts(column, missing), texts(pa.array([str(value) for value in values], pa.string()), ())
     if all(isinstance(value, bool) for value in values):
-        found = pc.utf8_lower(texts(column, missing))
-        wanted = [str(value).lower() for value in values]
-    else:
-        found, wanted = texts(column, missing), [str(value) for value in values]
-    among = pc.is_in(found, value_set=pa.array(wanted, pa.string()), skip_nulls=True)
+        found = pc.utf8_lower(found)
+    among = pc.is_in(found, value_set=wanted, skip_nulls=True)
     return among.to_numpy(zero_copy_only=False)
+
+
+def written_lists(text: pa.Array, several: bool = False) -> np.ndarray:
+    """The mask of lists as programs write them, such as ``['a', 'b']``, which would be one value each.
+
+    Args:
+        text: of a column.
+        several: whether to leave out braces and lists of one value, as names in brackets may be.
+    """
+    found = pc.match_substring_regex(text, _SEVERAL if several else _LIST)
+    return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
 
 
 class IdCheck:

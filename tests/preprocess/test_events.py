@@ -113,6 +113,18 @@ def test_without_categories_all_items_share_one(tmp_path: Path) -> None:
     assert pq.read_table(found / "vocabulary" / "cat.parquet")["value"].to_pylist() == ["no_category"]
 
 
+def test_a_column_that_some_tables_lack_is_named(tmp_path: Path) -> None:
+    with_category = csv(SECONDS[:200])
+    without = csv((row[:3] for row in SECONDS[200:]), "user,item,timestamp")
+    assert "a.csv: has no column 'category'" in error_of(tmp_path, {"a.csv": without, "b.csv": with_category})
+
+
+def test_a_category_of_several_values_or_with_a_nul_is_refused(tmp_path: Path) -> None:
+    columns = {"user": ["a"], "item": ["b"], "timestamp": [1]}
+    for number, (category, told) in enumerate({"not one id": [["x"]], "a NUL character": ["x\0"]}.items()):
+        assert category in error_of(tmp_path / str(number), {"e.parquet": pa.table({**columns, "category": told})})
+
+
 def test_the_built_in_events_are_those_of_the_reviews(tmp_path: Path) -> None:
     given = {"synthetic_users": 40, "synthetic_items": 60, "synthetic_categories": 5}
     for dataset in ("events", "amazon_reviews"):
@@ -127,6 +139,11 @@ def test_the_built_in_events_are_those_of_the_reviews(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "parameters", "told"),
     [
+        ("user,item,timestamp\na,b,20240101\n", {}, "holds dates as YYYYMMDD; state time_format=%Y%m%d"),
+        ("user,item,timestamp\n1.5,b,1\n2,b,1\n", {}, "parameter user_column: the column holds numbers such as 1.5"),
+        ("user,item,timestamp\n1,7.12E+11,1\n", {}, "parameter item_column: the column holds numbers such as 7.12E+11"),
+        ('user,item,timestamp\n1,"[1, 2]",1\n', {}, "a list as programs write it; give each id a row"),
+        ("user,item,timestamp\n1,2,3\n", {"user_column": "item"}, "two of them are 'item'; correct one"),
         ("uid,item,timestamp\na,b,1\n", {}, "has no column 'user', which parameter user_column"),
         ("user,item,timestamp\na,b,03/04/2024\n", {}, "state how it is written, such as time_format=%d/%m/%Y"),
         ("user,item,timestamp\na,,1600000000\n", {}, "1 of 1 lines are not events, the first is line 2"),

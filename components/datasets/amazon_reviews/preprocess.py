@@ -71,7 +71,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
         if units.mixed:
             names = ", ".join(path.name for path in reviews_files)
-            raise KfrecError(f"{names}: unixReviewTime is in {units.mixed} since 1970; give all reviews one unit")
+            raise KfrecError(f"{names}: unixReviewTime is in {units.mixed}; give all reviews one unit")
         items = scratch / "items.arrow"
         profiler = job.profiler.table("items", _ITEMS, ["asin"])
         write_items(reader.tables(metadata_files, parse_items, "item metadata", "reading metadata", profiler), items)

@@ -13,16 +13,20 @@ from components.datasets.tabular.entries import Categorical, Label, Multihot
 from components.workflows.refusals import Refusals
 from components.workflows.values import is_among, numbers, texts
 
-_DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
+_COMMA = r"^[+-]?\d*,\d+$"
+_THOUSANDS = r"^[+-]?\d{1,3}([,.' ]\d{3})+([,.]\d+)?$"
 
 
-def labels(column: pa.Array, label: Label, missing: Sequence[str], refusals: Refusals) -> tuple[pa.Array, np.ndarray]:
+def labels(
+    column: pa.Array, label: Label, missing: Sequence[str], decimal: str, refusals: Refusals
+) -> tuple[pa.Array, np.ndarray]:
     """The labels, int8, or float32 if they are numbers.
 
     Args:
         column: label column.
         label: which values are positive.
         missing: texts that stand for a missing value.
+        decimal: what stands before the fraction of numbers that are text.
         refusals: collect rows whose label is missing, no number, or neither 0 nor 1.
 
     Returns:
@@ -33,43 +37,49 @@ def labels(column: pa.Array, label: Label, missing: Sequence[str], refusals: Ref
     if label.missing == "refuse":
         refusals.add(absent, label.column, "no label (label: missing: drop leaves such rows out)")
     if label.number:
-        found, wrong = numbers(column, missing)
+        found, wrong = numbers(column, missing, decimal)
         narrow = np.nan_to_num(found).astype(np.float32)
         refusals.add(wrong | np.isinf(narrow), label.column, "not a number that float32 holds")
         return pa.array(narrow), absent
     if label.positive:
-        return pa.array(is_among(column, label.positive, missing).astype(np.int8)), absent
+        return pa.array(is_among(column, label.positive, missing, decimal).astype(np.int8)), absent
     if label.comparisons:
-        found, wrong = numbers(column, missing)
+        found, wrong = numbers(column, missing, decimal)
         refusals.add(wrong, label.column, "not a number")
         positive = found > label.above if label.above is not None else found < label.below
         return pa.array(positive.astype(np.int8)), absent
-    positive = is_among(column, (1,), missing) | is_among(column, (True,), missing)
-    negative = is_among(column, (0,), missing) | is_among(column, (False,), missing)
+    positive = is_among(column, (1,), missing, decimal) | is_among(column, (True,), missing)
+    negative = is_among(column, (0,), missing, decimal) | is_among(column, (False,), missing)
     refusals.add(
         ~(positive | negative | absent), label.column, "not 0 or 1; state above, below, equals or in under label"
     )
     return pa.array(positive.astype(np.int8)), absent
 
 
-def number(column: pa.Array, name: str, missing: Sequence[str], refusals: Refusals) -> pa.Array:
+def number(column: pa.Array, name: str, missing: Sequence[str], decimal: str, refusals: Refusals) -> pa.Array:
     """A column of numbers, NaN where missing."""
-    found, wrong = numbers(column, missing)
+    found, wrong = numbers(column, missing, decimal)
     if wrong.any():
-        with_comma = pc.fill_null(pc.match_substring_regex(texts(column, missing), _DECIMAL_COMMA), False)
-        commas = wrong & with_comma.to_numpy(zero_copy_only=False)
-        refusals.add(commas, name, "a number with a decimal comma; state decimal: ',' in the schema")
+        text = texts(column, missing)
+
+        def like(pattern: str) -> np.ndarray:
+            matched = pc.fill_null(pc.match_substring_regex(text, pattern), False)
+            return wrong & matched.to_numpy(zero_copy_only=False)
+
+        grouped, comma = like(_THOUSANDS), like(_COMMA)
+        if decimal == ".":
+            both = (
+                "a number with a decimal comma or a thousands separator; state decimal: ',' in the schema, or write it "
+            )
+            refusals.add(grouped & comma, name, f"{both}without separators")
+            refusals.add(comma, name, "a number with a decimal comma; state decimal: ',' in the schema")
+        refusals.add(grouped, name, "a number with thousands separators; write it without them")
+        if decimal == ",":
+            refusals.add(like(r"^[+-]?\d*\.\d+$"), name, "a number with a point, and the schema states decimal: ','")
     refusals.add(wrong, name, "not a finite number (list it under missing, or make the column categorical)")
     beyond = np.abs(np.nan_to_num(found)) > np.finfo(np.float32).max
     refusals.add(beyond, name, "a number that float32 does not hold")
     return pa.array(found)
-
-
-def refuse_written_lists(text: pa.Array, name: str, separator: str, refusals: Refusals) -> None:
-    """Refuses lists as Python writes them, ``['a', 'b']``, which would be one value each."""
-    written = pc.fill_null(pc.match_substring_regex(text, r"^\[.*\]$"), False)
-    what = f"a list as Python writes it; write the values with {separator} between them, or a list in parquet"
-    refusals.add(written.to_numpy(zero_copy_only=False), name, what)
 
 
 def ids(column: pa.Array, treatment: Categorical, missing: Sequence[str]) -> tuple[pa.Array, pa.Array]:

@@ -15,7 +15,7 @@ from components.datasets.tabular.entries import SEPARATOR
 from components.errors import KfrecError
 from components.workflows.tables import PlainLayout, Stated, batches, columns_of, is_parquet
 from components.workflows.times import Times
-from components.workflows.values import DEFAULT_MISSING, numbers, texts, with_point
+from components.workflows.values import DEFAULT_MISSING, numbers, texts
 
 # Rows that are looked at.
 _ROWS = 100_000
@@ -133,7 +133,7 @@ def _column(name: str, values: pa.Array, decimal: str) -> _Column:
         return _Column(name, text, {}, "one value in all rows" if known else "no value")
     if _is_time(name, values):
         return _Column(name, text, {}, _TIME)
-    found, wrong = numbers(with_point(values, decimal), DEFAULT_MISSING)
+    found, wrong = numbers(values, DEFAULT_MISSING, decimal)
     if not wrong.any():
         whole = bool(np.all(np.nan_to_num(found) == np.floor(np.nan_to_num(found))))
         if whole and _is_key(name) and distinct > _UNIQUE * known:
@@ -204,8 +204,9 @@ def _has_comma(values: pa.Array) -> bool:
     """Whether all values of a column are numbers, some with a decimal comma."""
     if not pa.types.is_string(values.type):
         return False
-    _, wrong = numbers(values, DEFAULT_MISSING)
-    return bool(wrong.any()) and not numbers(with_point(values, ","), DEFAULT_MISSING)[1].any()
+    # 1,234 alone may as well be a thousand and more.
+    fractions = pc.match_substring_regex(values, r",(\d{1,2}|\d{4,})\s*$")
+    return bool(pc.any(fractions).as_py()) and not numbers(values, DEFAULT_MISSING, ",")[1].any()
 
 
 def _flow(entry: dict[str, object]) -> str:

@@ -77,7 +77,7 @@ def find_tables(raw: Artifact, schema: TableSchema, place: str) -> list[TableFil
     Raises:
         KfrecError: a pattern matches no file, a file is duplicated, or belongs to no split or to two.
     """
-    paths = [path for path in raw.paths("*") if TABLES.matches(path.name)]
+    paths = TABLES.found(raw)
     _require_each(raw, schema.files, paths, f"{place}: files")
     paths = [path for path in paths if _matches(path, schema.files)]
     for path in paths:

@@ -35,7 +35,7 @@ from components.datasets.tabular.statistics import logarithm
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.lookup import IdLookup, left_padded
-from components.workflows.values import numbers, with_point
+from components.workflows.values import numbers, texts, written_lists
 
 
 class TableRows:
@@ -92,7 +92,7 @@ class TableRows:
         )
 
     def _numeric(self, source: Source, column: pa.Array) -> dict[str, np.ndarray]:
-        found, wrong = numbers(with_point(column, self._schema.decimal), self._schema.missing)
+        found, wrong = numbers(column, self._schema.missing, self._schema.decimal)
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise KfrecError(
@@ -110,6 +110,13 @@ class TableRows:
 
     def _multihot(self, source: Source, treatment: Multihot, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Lists left-padded with 0, as in records."""
+        if not pa.types.is_nested(column.type):
+            written = written_lists(whole := texts(column, self._schema.missing))
+            if written.any():
+                raise KfrecError(
+                    f"column {source.column} has {whole[int(np.argmax(written))].as_py()!r}, a list as programs write "
+                    f"it; write the values with {treatment.separator} between them, or give a list"
+                )
         text, values = lists(column, treatment, self._schema.missing)
         sizes = np.diff(values.offsets.to_numpy()).astype(np.int64)
         found, lacking = values.values.to_numpy(zero_copy_only=False), np.zeros(len(sizes), np.int32)

@@ -22,7 +22,6 @@ from components.datasets.tabular.conversion import (
     labels,
     lists,
     number,
-    refuse_written_lists,
 )
 from components.datasets.tabular.entries import ByTime, Categorical, Group, Multihot, Numeric
 from components.datasets.tabular.raw_files import TableFile
@@ -35,7 +34,7 @@ from components.workflows.quarantine import Quarantine
 from components.workflows.refusals import Refusals, refuse_ids
 from components.workflows.tables import Batch, Stated, batches
 from components.workflows.times import Times
-from components.workflows.values import IdCheck, texts, with_point
+from components.workflows.values import IdCheck, texts, written_lists
 
 # Columns of a partition beside the features and those of splits.
 LABEL, GROUP = ".label", ".group"
@@ -97,7 +96,7 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
     reader = _Reader(reading)
     stated = Stated(
         reading.place,
-        f"or state quoting: none or longest_record ({reading.schema.longest_record}) in {reading.place}",
+        f"or state quoting: none or backslash, or longest_record ({reading.schema.longest_record}), in {reading.place}",
         f"list the columns under names in {reading.place}",
     )
     result, shown = Rows(), _shown(reading.schema)
@@ -164,6 +163,7 @@ class _Reader:
             for source in reading.schema.sources
             if isinstance(source.treatment, Multihot)
         }
+        self._written: dict[str, str] = {}
         self._groups: list[np.ndarray] = []
         self._earlier: list[tuple[TableFile, np.ndarray]] = []
 
@@ -171,8 +171,9 @@ class _Reader:
         """The partition columns, the refusals, and the mask of dropped unlabelled rows."""
         schema, rows = self._schema, batch.rows
         refusals = Refusals(rows, batch.lines)
+        self._require_single(rows, table)
         label, dropped = labels(
-            with_point(rows.column(schema.label.column), schema.decimal), schema.label, schema.missing, refusals
+            rows.column(schema.label.column), schema.label, schema.missing, schema.decimal, refusals
         )
         columns = {LABEL: label}
         keys = np.arange(first_row, first_row + len(rows))
@@ -180,6 +181,7 @@ class _Reader:
             text = texts(rows.column(schema.group.column), schema.missing)
             self._checks[schema.group.column].add(text)
             refusals.add(text.is_null().to_numpy(zero_copy_only=False), schema.group.column, "no group")
+            refuse_ids(rows.column(schema.group.column), schema.group.column, refusals)
             columns[GROUP], keys = text, hashes(text).view(np.int64)
             self._groups.append(np.unique(keys[~refusals.refused & ~dropped]))
         name, column = self.splitter.mark(rows, table.split, keys, refusals)
@@ -199,21 +201,32 @@ class _Reader:
                     f"the role {source.treatment.role}; give a list the role multihot"
                 )
             if isinstance(source.treatment, Numeric):
-                columns[source.name] = number(
-                    with_point(column, schema.decimal), source.column, schema.missing, refusals
-                )
+                columns[source.name] = number(column, source.column, schema.missing, schema.decimal, refusals)
             elif isinstance(source.treatment, Categorical | Multihot):
                 convert = ids if isinstance(source.treatment, Categorical) else lists
                 text, columns[source.name] = convert(column, source.treatment, schema.missing)  # type: ignore[arg-type]
+                refuse_ids(column, source.column, refusals)
                 if isinstance(source.treatment, Categorical):
-                    refuse_ids(column, text, source.column, refusals)
+                    if (written := written_lists(text, several=True)).any():
+                        self._written.setdefault(source.column, text[int(np.argmax(written))].as_py())
                 elif not pa.types.is_nested(column.type):
                     whole, separator = texts(column, schema.missing), source.treatment.separator
-                    refuse_written_lists(whole, source.column, separator, refusals)
+                    what = f"a list as programs write it; write the values with {separator} between them"
+                    refusals.add(written_lists(whole), source.column, f"{what}, or a list in parquet")
                     if pc.any(pc.match_substring(whole, separator)).as_py():
                         self._never_separated.pop(source.column, None)
                 self._checks[source.column].add(text)
         return pa.RecordBatch.from_pydict(columns), refusals, dropped
+
+    def _require_single(self, rows: pa.RecordBatch, table: TableFile) -> None:
+        """Refuses a label, a split or a group of several values a row."""
+        split, group = getattr(self._schema.split, "column", ""), self._schema.group
+        for name, role in ((self._schema.label.column, "label"), (split, "split"), (group and group.column, "group")):
+            if name and pa.types.is_nested(kind := rows.column(name).type):
+                raise KfrecError(
+                    f"{table.path}: column {name} is of the type {kind}, not one value a row; the {role} "
+                    f"of {self._place} needs one"
+                )
 
     def finish_table(self, table: TableFile) -> None:
         """Compares the groups of a table with those of earlier ones; 8 bytes of memory a group.
@@ -243,8 +256,15 @@ class _Reader:
             if fraction := self._checks[source.column].fraction:
                 raise KfrecError(
                     f"{self._place}: columns: {source.column} has the role {source.treatment.role}, but holds numbers "
-                    f"such as {fraction}; give it the role numeric, with bins where it should be categorical"
+                    f"such as {fraction}; give it the role numeric, with bins where it should be categorical, or store "
+                    "ids as whole numbers or as text"
                 )
+        for column, value in self._written.items():
+            print(
+                f"{self._place}: columns: {column} has lists as programs write them, such as {value}, each of which is "
+                "one category; for their values give the column the role multihot",
+                flush=True,
+            )
         for column, separator in self._never_separated.items():
             print(
                 f"{self._place}: columns: {column}: the separator {separator!r} is in no row, so each row has one "

@@ -68,7 +68,8 @@ class TableSchema:
         files: patterns of file names.
         format: file format; "auto" goes by the name.
         delimiter: CSV delimiter.
-        quoting: whether values of a CSV file may be in double quotes, or a quote is a character like others.
+        quoting: what a quote in quotes of a CSV file is written as: two quotes, or with a backslash before it; or none,
+            where a quote is a character like others.
         longest_record: lines that a record of a CSV file may span, in quotes.
         names: column names of CSV files without a header.
         missing: texts that stand for a missing value.
@@ -82,7 +83,7 @@ class TableSchema:
     files: Several[str] = ("*",)
     format: Literal["auto", "csv", "parquet"] = "auto"
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
-    quoting: Literal["double", "none"] = "double"
+    quoting: Literal["double", "backslash", "none"] = "double"
     longest_record: Annotated[int, Field(ge=1)] = LONGEST_RECORD
     names: Several[str] = ()
     missing: Several[str] = DEFAULT_MISSING

@@ -68,7 +68,7 @@ class Splitter:
         if isinstance(split, ByTime):
             assert self.times is not None
             found, wrong = self.times.read(rows.column(split.column), missing)
-            refusals.add(wrong | np.isnan(found), split.column, "no time")
+            refusals.add(wrong | np.isnan(found), split.column, f"not {self.times.what}")
             return TIME, pa.array(found)
         if isinstance(split, AtRandom):
             drawn = draws(np, self._seed, _STREAM, keys, np.zeros_like(keys), np.zeros_like(keys), 1)[:, 0]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from components import registry
 from components.errors import KfrecError
+from components.workflows.partitions import is_partition
 
 SUMMARY = "write a first schema of a table, to be corrected"
 
@@ -26,7 +27,7 @@ def execute(options: argparse.Namespace) -> int:
     path = Path(options.file)
     if not path.is_file():
         raise KfrecError(f"{options.file or 'FILE'}: no such file; check the path")
-    target = Path(options.output) if options.output else path.with_name("schema.yaml")
+    target = Path(options.output) if options.output else _folder_of(path) / "schema.yaml"
     if options.output != "-" and target.exists():
         raise KfrecError(f"{target}: exists and is not overwritten; name another file with --output")
     name, schema = _with_schemas(options.dataset)
@@ -37,8 +38,13 @@ def execute(options: argparse.Namespace) -> int:
     target.write_text(text)
     models = [each for each in registry.names(registry.MODELS) if registry.model(each).dataset == name]
     own = f"--model {models[0]}" if models else f"--model NAME --dataset {name}"
-    print(f"{target}: read and correct it, then kfrec run {own} --source {path.absolute().parent}")
+    print(f"{target}: read and correct it, then kfrec run {own} --source {_folder_of(path.absolute())}")
     return 0
+
+
+def _folder_of(path: Path) -> Path:
+    """The folder of a table, outside those named KEY=VALUE that give it columns."""
+    return next(folder for folder in path.parents if not is_partition(folder.name))
 
 
 def _with_schemas(named: str) -> tuple[str, Callable[[Path, str], str]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import re
 import zipfile
 from collections.abc import Callable
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import pytest
 
 from components.artifacts import adopt
 from components.errors import KfrecError
+from components.workflows.values import texts
 from tests.preprocess import running
 from tests.preprocess.tabular.tables import (
     CSV,
@@ -164,7 +167,7 @@ LONG = "bought,price,city,tags,month\n" + "1,1.5,Rome,a,1\n0,2,Rome,b,1\n1,1,Rom
 TABLES: dict[str, tuple[dict[str, Any], str]] = {
     "empty": ({"table.csv": b""}, "table.csv: empty"),
     "a header alone": ({"table.csv": "bought,price,city,tags,month\n"}, "table.csv: no rows in it"),
-    "utf-16": ({"table.csv": CSV.encode("utf-16")}, "table.csv: not UTF-8"),
+    "utf-16": ({"table.csv": CSV.encode("utf-16")}, "table.csv: is UTF-16, not UTF-8"),
     "latin-1": ({"table.csv": CSV.replace("Rome", "Orléans").encode("latin-1")}, "table.csv: not UTF-8"),
     "binary": ({"table.csv": bytes(range(256)) * 9}, "table.csv: not UTF-8"),
     "two columns of one name": ({"table.csv": CSV.replace("city", "price")}, "has two columns 'price'"),
@@ -323,9 +326,42 @@ def test_a_quote_that_is_left_open_is_named_by_its_line(tmp_path: Path, changed:
     assert message in error and "quoting: none" in error
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {20: '1,1.0,"open,a,1', 21: '0,2.0,"closed",b,2'},
+        {20: '1,1.0,"open,a,1', 22: '0,2.0,"open,b,2'},
+        {20: '1,1.0,"open', 22: '0,2.0,closed",b,2'},
+        {60: '1,1.0,"open,a,1'},
+        {61: '1,1.0,a,1,"3'},
+    ],
+    ids=["a closed one in the next line", "another open one", "a closing one", "before the last line", "in the last"],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+def test_a_quote_that_is_left_open_swallows_no_row(tmp_path: Path, changed: dict[int, str], end: str) -> None:
+    lines = _QUOTED.split("\n")
+    for number, line in changed.items():
+        lines[number - 1] = line
+    assert f"the record of line {min(changed)} " in error_of(tmp_path, end.join(lines), malformed_limit=0.9)
+
+
+def test_quotes_that_a_backslash_escapes_are_stated(tmp_path: Path) -> None:
+    escaped = _QUOTED.replace("c1", r'"say \"hi\", all"')
+    assert "line 3 has quotes that a backslash escapes" in error_of(tmp_path / "one", escaped)
+    output = made(tmp_path / "other", escaped, _schema(quoting="backslash"))
+    assert vocabulary(output, "city") == ["c0", 'say "hi", all']
+    folders = _QUOTED.replace("c1", r'"C:\disk\"')
+    assert vocabulary(made(tmp_path / "folders", folders), "city") == ["C:\\disk\\", "c0"]
+
+
+def test_text_of_several_lines_may_have_as_many_commas_as_rows(tmp_path: Path) -> None:
+    text = _QUOTED.replace("c1", '"Dear all,\nit is, as said, no row, yet, good\nbye"')
+    assert len(samples(made(tmp_path, text), "train")["city"]) == 40
+
+
 def test_each_line_of_a_record_with_a_wrong_number_of_values_is_malformed(tmp_path: Path) -> None:
     lines = _QUOTED.split("\n")
-    lines[19], lines[22] = '1,1.0,"open,a,1', '0,2.0,close"'
+    lines[19:23] = '1,1.0,"open', "a", "b", 'close"'
     assert "4 of 60 lines are not rows" in error_of(tmp_path, "\n".join(lines), malformed_limit=0.05)
 
 
@@ -397,16 +433,86 @@ def test_one_value_has_one_id_in_files_of_all_types(tmp_path: Path, one: Any, ot
 
 
 @pytest.mark.parametrize(
-    ("city", "message"),
+    ("one", "other", "value"),
     [
-        (pa.array([2.0**53, 1, 1, 1, 1, 1]), "a float, beyond 2\\*\\*53; store such ids as integers or as text"),
-        (pa.array(["x\0a", "b", "b", "b", "b", "b"]), "text with a NUL character"),
+        (pa.array([date(2024, 1, 1)]), pa.array([datetime(2024, 1, 1)], pa.timestamp("ns")), "2024-01-01"),
+        (pa.array([datetime(2024, 1, 1)], pa.timestamp("us", "UTC")), pa.array(["2024-01-01 00:00:00"]), "2024-01-01"),
+        (
+            pa.array([datetime(2024, 1, 1, 9, 30)], pa.timestamp("us")),
+            pa.array([datetime(2024, 1, 1, 9, 30)], pa.timestamp("ms")),
+            "2024-01-01 09:30:00",
+        ),
+        (pa.array([Decimal("3.50"), Decimal("4.00")][:1]), pa.array(["3.5"]), "3.5"),
     ],
-    ids=["a float that is not exact", "NUL"],
+    ids=["a date", "midnight", "a time", "a decimal"],
 )
-def test_ids_that_cannot_be_told_apart_are_malformed(tmp_path: Path, city: pa.Array, message: str) -> None:
-    error = error_of(tmp_path, {"table.parquet": _part(city=city)}, malformed_limit=0.1)
-    assert re.search(f"1 of 6 lines are not rows .*column city is .*{message}", error)
+def test_an_id_has_one_text_by_its_value(one: pa.Array, other: pa.Array, value: str) -> None:
+    assert texts(one, ()).to_pylist() == texts(other, ()).to_pylist() == [value]
+
+
+def test_a_number_that_stands_for_a_missing_value_does_in_files_of_all_types(tmp_path: Path) -> None:
+    schema = _schema(missing=["", "-999"])
+    csv = "bought,price,city,tags,month\n1,-999.0,a,x,1\n0,2.0,b,y,1\n1,-999,a,x,3\n0,3.0,b,y,3\n"
+    output = made(tmp_path, {"a.parquet": _part(price=[-999.0, 2.0] * 3), "b.csv": csv}, schema)
+    assert samples(output, "train")["price_filled"] == [1.0, 0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("column", "treatment", "values"),
+    [
+        ("city", {"role": "categorical"}, pa.array([2.0**53, 1, 1, 1, 1, 1])),
+        ("city", {"role": "categorical"}, pa.array(["x\0a", "b", "b", "b", "b", "b"])),
+        ("city", {"role": "group"}, pa.array([2.0**53, 1, 1, 1, 1, 1])),
+        ("city", {"role": "group"}, pa.array(["x\0a", "b", "b", "b", "b", "b"])),
+        ("tags", {"role": "multihot", "longest": 2}, pa.array([[1.0, 2.0**53], None, [], [1.0], [2.0], [3.0]])),
+        ("tags", {"role": "multihot", "longest": 2}, pa.array([["b", "x\0a"], None, [], ["c"], ["d"], ["e"]])),
+        ("tags", {"role": "multihot", "longest": 2}, pa.array(["b|x\0a", "", "c", "d", "e", "f"])),
+    ],
+)
+def test_ids_that_cannot_be_told_apart_are_malformed(
+    tmp_path: Path, column: str, treatment: dict[str, Any], values: pa.Array
+) -> None:
+    schema = with_columns(price={"role": "numeric"}, **{column: treatment})
+    error = error_of(tmp_path, {"table.parquet": _part(**{column: values})}, schema, malformed_limit=0.1)
+    message = r"a float, beyond 2\*\*53; store such ids as integers or as text|text with a NUL character"
+    assert re.search(f"1 of 6 lines are not rows .* line 1 .column {column} is .*({message})", error)
+
+
+def test_long_ids_that_a_spreadsheet_rounded_are_refused(tmp_path: Path) -> None:
+    error = error_of(tmp_path, CSV.replace("Rome", "1.23457E+12").replace("Oslo", "7").replace("Bonn", "8"))
+    assert "city has the role categorical, but holds numbers such as 1.23457E+12" in error
+    assert "store ids as whole numbers or as text" in error
+
+
+@pytest.mark.parametrize(
+    ("decimal", "value", "message"),
+    [
+        (".", "1,234", "a number with a decimal comma or a thousands separator"),
+        (".", "1,234.5", "a number with thousands separators"),
+        (".", "1 234", "a number with thousands separators"),
+        (",", "1.234", "a number with thousands separators"),
+        (",", "1.234,5", "a number with thousands separators"),
+        (",", "2.5", "a number with a point, and the schema states decimal: ','"),
+    ],
+)
+def test_a_separator_of_thousands_is_no_fraction(tmp_path: Path, decimal: str, value: str, message: str) -> None:
+    error = error_of(tmp_path, CSV.replace("3.0", f'"{value}"').replace("1.0", "1"), _schema(decimal=decimal))
+    assert f"column price is '{value}': {message}" in error
+
+
+@pytest.mark.parametrize("values", [pa.array([[1]] * 6), pa.array([{"a": 1}] * 6)], ids=["a list", "a struct"])
+@pytest.mark.parametrize("column", ["bought", "month", "city"])
+def test_a_label_a_split_and_a_group_are_one_value(tmp_path: Path, column: str, values: pa.Array) -> None:
+    schema = with_columns(price={"role": "numeric"}, city={"role": "group"})
+    error = error_of(tmp_path, {"table.parquet": _part(**{column: values})}, schema)
+    assert re.search(f"column {column} is of the type (list|struct)<.*, not one value a row; the ", error)
+
+
+def test_values_of_a_schema_are_compared_as_the_columns_are(tmp_path: Path) -> None:
+    csv = "bought,price,month\n" + "True,1.0,TRUE\nFalse,2.0,False\nTrue,3.0,False\nFalse,4.0,true\n"
+    schema = {**with_columns(price={"role": "numeric"}), "label": {"column": "bought", "equals": "True"}}
+    output = made(tmp_path, csv, {**schema, "split": {"by": "column", "column": "month", "test": ["True"]}})
+    assert samples(output, "test")["bought"] == [1, 0] and samples(output, "train")["bought"] == [0, 1]
 
 
 def test_a_split_without_both_labels_is_at_fault_where_the_others_have_both(tmp_path: Path) -> None:
@@ -438,6 +544,9 @@ LIKE_OTHERS: dict[str, dict[str, Any]] = {
     "upper case, gzip": {"T.CSV.GZ": gzip.compress(CSV.encode())},
     "a zip of a folder": {"t.csv.zip": _zip(**{"folder/t.csv": CSV, "folder/.DS_Store": "\0\1"})},
     "views": {"t.parquet": _part(city=pa.array(["a", "b"] * 3, pa.string_view()))},
+    "a zip": {"archive.zip": _zip(**{"folder/t.csv": CSV, "folder/README.txt": "words"})},
+    "columns without a name": {"t.csv": CSV.replace("\n", ",,\n")},
+    "lists of bytes": {"t.parquet": _part(tags=pa.array([[b"x"], None] * 3))},
     "bytes": {"t.parquet": _part(city=pa.array([b"a", b"b"] * 3))},
     "lists of a fixed size": {"t.parquet": _part(tags=pa.array([["x"], ["y"]] * 3, pa.list_(pa.string(), 1)))},
 }
@@ -445,7 +554,7 @@ LIKE_OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("tables", LIKE_OTHERS.values(), ids=LIKE_OTHERS)
 def test_tables_in_other_shapes_are_read_like_others(tmp_path: Path, tables: dict[str, Any]) -> None:
-    assert len(samples(made(tmp_path, tables), "train")["city"]) == 4
+    assert len(samples(made(tmp_path, tables, _schema(drop=["*"])), "train")["city"]) == 4
 
 
 OTHER_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
@@ -456,7 +565,33 @@ OTHER_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     "a decimal comma": ({"t.csv": CSV.replace("3.0", '"3,5"')}, "'3,5': a number with a decimal comma; state decimal"),
     "lists as Python writes them": (
         {"t.csv": CSV.replace("a|b,1", "\"['a', 'b']\",1")},
-        "a list as Python writes it; write the values with | between them",
+        "a list as programs write it; write the values with | between them",
+    ),
+    "lists as other programs write them": (
+        {"t.csv": CSV.replace("a|b,1", '"{a,b}",1')},
+        "a list as programs write it; write the values with | between them",
+    ),
+    "lists of bytes that are no text": (
+        {"t.parquet": _part(tags=pa.array([[b"\xff"]] * 6))},
+        "column 'tags' of the type",
+    ),
+    "xz": ({"t.csv": lzma.compress(CSV.encode())}, "t.csv: is xz, whatever its name says"),
+    "UTF-16 without a mark": ({"t.csv": CSV.encode("utf-16-le")}, "t.csv: is UTF-16, not UTF-8"),
+    "a row in place of the header": (
+        {"t.csv": CSV.partition("\n")[2].replace("1.0", "NA").replace("a|b,1", "a|b,x")},
+        "if its first line is a row, list the columns under names",
+    ),
+    "semicolons": (
+        {"t.csv": CSV.replace(",", ";")},
+        "the values seem to be separated by ';': state it as the delimiter",
+    ),
+    "a quote open in the header": (
+        {"t.csv": CSV.replace("city", '"city', 1).replace(",Rome", ',"Rome', 1)},
+        "a quote in the first line, before 'city,tags,month'",
+    ),
+    "a quote open from the header on": (
+        {"t.csv": CSV.replace("city", '"city', 1)},
+        "or a quote in its first line is left",
     ),
     "lists of lists": ({"t.parquet": _part(tags=pa.array([[["x"]]] * 6))}, "column tags is of the type list<"),
     "a struct": ({"t.parquet": _part(city=pa.array([{"a": 1}] * 6))}, "several values a row; flatten it into columns"),
@@ -470,6 +605,11 @@ OTHER_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("tables", "message"), OTHER_SHAPES.values(), ids=OTHER_SHAPES)
 def test_a_table_in_another_shape_is_named(tmp_path: Path, tables: dict[str, Any], message: str) -> None:
     assert message in error_of(tmp_path, tables)
+
+
+def test_categories_that_are_lists_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path, CSV.replace("Oslo", "\"['a', 'b']\""))
+    assert "columns: city has lists as programs write them, such as ['a', 'b']" in capsys.readouterr().out
 
 
 def test_a_separator_that_never_occurs_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

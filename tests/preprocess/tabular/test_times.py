@@ -63,6 +63,16 @@ def test_a_stated_format() -> None:
     assert wrong.tolist() == [True, False, False]
 
 
+def test_a_stated_format_may_have_fractions_and_zones() -> None:
+    assert read("03/04/2024 10:00:00.5", format="%d/%m/%Y %H:%M:%S.%f") == [seconds(2024, 4, 3, 10) + 0.5]
+    assert read("03/04/2024 10:00 +0200", format="%d/%m/%Y %H:%M %z") == [seconds(2024, 4, 3, 8)]
+
+
+def test_days_in_digits_are_read_in_a_stated_format() -> None:
+    found, wrong = Times("day", "%Y%m%d", "").read(pa.array([20240403, 20241301, None]), ())
+    assert found[0] == seconds(2024, 4, 3) and wrong.tolist() == [False, True, False]
+
+
 def test_missing_and_impossible_times() -> None:
     found, wrong = Times("day", "", "").read(pa.array(["2023-02-29", "2024-13-01", "NA", "unknown", None]), ("NA",))
     assert np.isnan(found).all() and wrong.tolist() == [True, True, False, True, False]
@@ -80,8 +90,9 @@ def test_a_date_whose_format_is_not_stated_is_refused(text: str) -> None:
         ([["2024-01-01"], ["1709600523"]], "holds numbers and dates"),
         ([["2024-01-01", "1709600523"]], "holds numbers and dates"),
         ([[1709600523.0], [1709600523000.0]], "holds times in milliseconds and in seconds since 1970"),
+        ([["20240403"], ["1709600523"]], "holds times in days as YYYYMMDD and in seconds since 1970"),
     ],
-    ids=["in two batches", "in one", "seconds and milliseconds"],
+    ids=["in two batches", "in one", "seconds and milliseconds", "days and seconds"],
 )
 def test_two_kinds_in_a_column_are_refused(batches: list[list[Any]], message: str) -> None:
     times = Times("day", "", "schema.yaml: split")
@@ -95,6 +106,7 @@ def test_two_kinds_in_a_column_are_refused(batches: list[list[Any]], message: st
     [
         ([1709600523], "2024-01-01", "'2024-01-01' is of the kind dates, and column day holds numbers"),
         (["2024-01-01"], 1709600523, "is of the kind numbers, and column day holds dates"),
+        ([1709600523000], 1709600523, "and column day are in milliseconds and in seconds since 1970; give one unit"),
         (["2024-01-01"], "May", "'May' is not a time; write it as 2013-11-01 12:00:00"),
         (["2024-01-01"], "1/2/2024", "'1/2/2024' is not a time"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from components.workflows.quarantine import Quarantine
 from components.workflows.refusals import Refusals, refuse_ids
 from components.workflows.tables import Batch, PlainLayout, Stated, batches, columns_of
 from components.workflows.times import Times
-from components.workflows.values import DEFAULT_MISSING, texts
+from components.workflows.values import DEFAULT_MISSING, IdCheck, texts, written_lists
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -42,7 +42,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     with user_runs(job.scratch) as runs:
         earlier = earlier_vocabulary(parameters, job.scratch / "given")
         categories: dict[str, str] = {}
-        reader = _Reader(parameters, tables[0])
+        reader = _Reader(parameters, tables)
         columns = [Profiled("user", CATEGORY, counted=True), Profiled("item", CATEGORY, counted=True)]
         columns.append(Profiled("timestamp", TIME))
         profiler = job.profiler.table("events", columns, [column.name for column in columns])
@@ -56,6 +56,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
                         categories.setdefault(item, category)
             refused.judge(reader.rows_of_table)
             malformed += refused.count
+        reader.require_ids()
         if not runs.rows:
             raise KfrecError(f"{tables[0]}: no events in it; check what download fetched")
         job.profiler.judge()
@@ -67,7 +68,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 class _Reader:
     """Reads tables into events."""
 
-    def __init__(self, parameters: EventSampling, first: Path) -> None:
+    def __init__(self, parameters: EventSampling, tables: Sequence[Path]) -> None:
         self._parameters = parameters
         place = "user_column, item_column, time_column or category_column"
         self._stated = Stated(
@@ -78,9 +79,14 @@ class _Reader:
             raise KfrecError(f"parameter delimiter={parameters.delimiter!r} is no character; give one, or the word tab")
         names = tuple(name.strip() for name in parameters.header.split(",") if name.strip())
         read = [parameters.user_column, parameters.item_column, parameters.time_column]
+        if twice := next((name for name in read if read.count(name) > 1), ""):
+            raise KfrecError(
+                f"parameter user_column, item_column or time_column: two of them are {twice!r}; correct one"
+            )
         plain = PlainLayout(delimiter, names, tuple(read))
         self._has_category = bool(parameters.category_column) and (
-            parameters.category_column != CATEGORY_COLUMN or CATEGORY_COLUMN in columns_of(first, plain, self._stated)
+            parameters.category_column != CATEGORY_COLUMN
+            or any(CATEGORY_COLUMN in columns_of(table, plain, self._stated) for table in tables)
         )
         if self._has_category:
             read.append(parameters.category_column)
@@ -89,6 +95,7 @@ class _Reader:
             parameters.time_column, parameters.time_format, "parameter time_column", "such as time_format=%d/%m/%Y"
         )
         self._per_second = 0.0
+        self._ids = {"user": IdCheck(), "item": IdCheck()}
         self.rows_of_table = 0
 
     def read(
@@ -115,16 +122,16 @@ class _Reader:
         own = self._parameters
         names = {}
         for role, name in (("user", own.user_column), ("item", own.item_column)):
-            column = batch.rows.column(name)
-            if pa.types.is_nested(column.type):
-                raise KfrecError(
-                    f"parameter {role}_column={name!r}: the column is of the type {column.type}, not one id"
-                )
+            column = self._single(batch, role, name)
             names[role] = texts(column, DEFAULT_MISSING)
             refusals.add(names[role].is_null().to_numpy(zero_copy_only=False), name, f"no {role}")
-            refuse_ids(column, names[role], name, refusals)
+            refusals.add(written_lists(names[role]), name, "a list as programs write it; give each id a row")
+            refuse_ids(column, name, refusals)
+            self._ids[role].add(names[role])
+        if self._has_category:
+            refuse_ids(self._single(batch, "category", own.category_column), own.category_column, refusals)
         values, wrong = self._times.read(batch.rows.column(own.time_column), DEFAULT_MISSING)
-        refusals.add(wrong, own.time_column, "not a time")
+        refusals.add(wrong, own.time_column, f"not {self._times.what}")
         refusals.add(np.isnan(values), own.time_column, "no time")
         seconds = np.floor(np.nan_to_num(values) / self._unit()).astype(np.int64)
         kept = pa.array(~refusals.refused)
@@ -132,12 +139,37 @@ class _Reader:
         events = pa.table(columns, schema=REVIEW)
         return events, self._categories(batch, events, kept)
 
+    def _single(self, batch: Batch, role: str, name: str) -> pa.Array:
+        """A column of one value a row."""
+        column = batch.rows.column(name)
+        if pa.types.is_nested(column.type):
+            raise KfrecError(f"parameter {role}_column={name!r}: the column is of the type {column.type}, not one id")
+        return column
+
+    def require_ids(self) -> None:
+        """Checks, once all tables were read, that users and items are no numbers with a fraction.
+
+        Raises:
+            KfrecError: they are.
+        """
+        for role, check in self._ids.items():
+            if check.fraction:
+                raise KfrecError(
+                    f"parameter {role}_column: the column holds numbers such as {check.fraction}, which are no ids; "
+                    "store ids as whole numbers or as text"
+                )
+
     def _unit(self) -> float:
         """What a second has of the column's unit; the same for all rows.
 
         Raises:
             KfrecError: the first rows tell no unit, or another one.
         """
+        if self._times.are_days:
+            raise KfrecError(
+                f"parameter time_column: column {self._parameters.time_column} holds dates as YYYYMMDD; state "
+                "time_format=%Y%m%d"
+            )
         found = self._times.per_second
         if self._per_second not in (0.0, found):
             raise KfrecError(
