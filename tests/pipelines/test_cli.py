@@ -142,14 +142,18 @@ def test_a_model_takes_the_parameters_of_another_data_set(capsys: pytest.Capture
     assert "  table_schema " in shown and "  frequency_threshold " not in shown
 
 
-@pytest.mark.parametrize("model", ["sim", "din", "dien"])
+@pytest.mark.parametrize(
+    ("command", "model"),
+    [("run", "sim"), ("run", "din"), ("run", "dien"), ("compile", "sim"), ("parameters", "sim"), ("submit", "sim")],
+)
 def test_a_model_of_histories_is_refused_on_data_without_them_before_anything_is_written(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["run", "--model", model, "--dataset", "tabular", "--workdir", str(tmp_path / "runs")]) == 2
+    monkeypatch.chdir(tmp_path)
+    assert main([command, "--model", model, "--dataset", "tabular"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"error: model {model} learns from lists (positive_history")
-    assert "which data set tabular does not have" in said and not (tmp_path / "runs").exists()
+    assert "which data set tabular does not have" in said and not list(tmp_path.iterdir())
 
 
 def test_more_workers_than_cores_are_refused_before_anything_is_written(

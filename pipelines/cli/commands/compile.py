@@ -8,7 +8,8 @@ from pathlib import Path
 from components import registry
 from components.errors import KfrecError
 from pipelines.cli.options import add_after, add_choices, add_registry, add_settings
-from pipelines.defaults import TRAINING, Pipeline, every_pipeline
+from pipelines.defaults import CLUSTER_DEFAULTS, TRAINING, Pipeline, every_pipeline
+from pipelines.parameters import checked
 
 SUMMARY = "write the pipelines as KFP's IR YAML and as Kubernetes manifests"
 
@@ -34,11 +35,14 @@ def execute(options: argparse.Namespace) -> int:
         registry.model(options.model)
     elif options.dataset or options.task or options.after:
         raise KfrecError("--dataset, --task and --after need a --model; name the model whose pipelines to write")
-    pipelines: list[Pipeline | Chain] = [
+    plain = [
         one._replace(dataset=options.dataset, task=options.task)
         for one in every_pipeline()
         if options.model in ("", one.model)
     ]
+    for pipeline in plain:
+        checked({}, pipeline, CLUSTER_DEFAULTS)
+    pipelines: list[Pipeline | Chain] = [*plain]
     if options.after:
         pipelines = [chain_of(options.after, Pipeline(TRAINING, options.model, options.dataset, options.task))]
     for path in write_compiled(Path(options.output), settings, pipelines):

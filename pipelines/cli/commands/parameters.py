@@ -11,7 +11,7 @@ from components.parameters import Parameter
 from components.steps.catalog import STEPS
 from pipelines.cli.options import WORKDIR, add_after, add_pipeline, add_set, pipeline_of
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, TRAINING, Pipeline, whose_defaults
-from pipelines.parameters import parse_assignment, step_parameters
+from pipelines.parameters import checked, parse_assignment, step_parameters
 
 SUMMARY = "list the parameters of a model's pipelines, with the values that kfrec run has"
 
@@ -29,6 +29,7 @@ def execute(options: argparse.Namespace) -> int:
     """
     pipeline = pipeline_of(options)
     assignments = dict(parse_assignment(text) for text in options.set)
+    checked({}, pipeline)
     print(f"  {'parameter':<32} {'kfrec run':<24} meaning")
     if not options.after:
         _list(pipeline, (*PIPELINES, pipeline.kind), assignments)
