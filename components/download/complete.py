@@ -29,7 +29,7 @@ def count_lines(path: Path, label: str) -> int:
     lines, last, size = 0, b"\n", path.stat().st_size
     with path.open("rb") as file, progress(f"checking {Path(label).name}", size, "bytes") as bar:
         try:
-            stream = gzip.GzipFile(fileobj=file) if label.endswith(".gz") else file
+            stream = gzip.GzipFile(fileobj=file) if label.lower().endswith(".gz") else file
             while block := stream.read(_BLOCK):
                 lines, last = lines + block.count(b"\n"), block[-1:]
                 bar.advance(file.tell() - bar.done)

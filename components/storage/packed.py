@@ -18,7 +18,7 @@ _BLOCK, _ROWS = 1 << 20, 1 << 14
 
 def is_packed(name: str) -> bool:
     """Whether the rows of a file of that name need ``packed_rows``."""
-    return name.endswith((".zip", ".parquet"))
+    return name.lower().endswith((".zip", ".parquet"))
 
 
 def packed_rows(path: Path, label: str) -> int:
@@ -31,7 +31,7 @@ def packed_rows(path: Path, label: str) -> int:
     Raises:
         KfrecError: it is damaged or truncated.
     """
-    if label.endswith(".parquet"):
+    if label.lower().endswith(".parquet"):
         with _explained(label):
             return int(pq.read_metadata(path).num_rows)
     return sum(map(len, read_packed(path, label)))
@@ -48,7 +48,7 @@ def read_packed(path: Path, label: str) -> Iterator[Sequence[Hashable]]:
         KfrecError: it is damaged or truncated.
     """
     with _explained(label):
-        if label.endswith(".parquet"):
+        if label.lower().endswith(".parquet"):
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(_ROWS):
                     yield list(map(repr, zip(*(column.to_pylist() for column in batch.columns), strict=True)))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from components.errors import KfrecError
 from components.progress import progress
-from components.workflows.quarantine import ARRAY, BadLine, Quarantine
+from components.workflows.quarantine import BadLine, Quarantine
 from components.workflows.text_blocks import Block, blocks
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class RawReader:
                 try:
                     for block in blocks(path):
                         table, bad = parse(block)
-                        _require_whole(path, block, bad)
                         refused.add(bad)
+                        _require_whole(path, block, bad, refused.first)
                         lines += table.num_rows + len(bad)
                         consumed += block.consumed
                         self.share = consumed / size
@@ -75,11 +75,12 @@ class RawReader:
                 self.malformed_lines += refused.count
 
 
-def _require_whole(path: Path, block: Block, bad: Sequence[BadLine]) -> None:
+def _require_whole(path: Path, block: Block, bad: Sequence[BadLine], first: BadLine | None) -> None:
     """Rejects a file whose last line is malformed and has no end: the rest of the file is missing too."""
     if (
         bad
-        and bad[-1].reason != ARRAY
+        and first is not None
+        and first.number > 1  # else it has another format
         and not block.text.endswith(b"\n")
         and bad[-1].number == block.first_line + block.text.count(b"\n")
     ):

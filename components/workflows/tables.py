@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from components.errors import KfrecError
 from components.workflows.csv_records import ESCAPE, LONGEST_RECORD, LineCounter, require_closed_quotes
+from components.workflows.formats import format_of_start
 from components.workflows.partitions import partition_of
 from components.workflows.quarantine import BadLine
 from components.workflows.values import plain_type
@@ -30,17 +31,6 @@ _BLOCK = 8 << 20
 _BATCH = 65_536
 _START = 1 << 16
 _TABLES = (".csv", ".tsv", ".tab", ".data", ".dat", ".test")
-# How files begin that are no text.
-_OTHERS = {
-    b"PK\x03\x04": "a zip archive, such as Excel's",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\0": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"ARROW1": "Arrow's own format (Feather)",
-    b"\x1f\x8b": "gzip",
-    b"PAR1": "parquet",
-    b"\xd0\xcf\x11\xe0": "an old Excel file",
-}
 
 
 class Layout(Protocol):
@@ -264,9 +254,8 @@ def _csv(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
 def _require_text(path: Path, open_text: Callable[[], Any]) -> None:
     with open_text() as (stream, _):
         start = stream.read(_START)
-    for magic, what in _OTHERS.items():
-        if start.startswith(magic):
-            raise KfrecError(f"{path}: is {what}, whatever its name says; convert it to CSV or parquet")
+    if what := format_of_start(start):
+        raise KfrecError(f"{path}: is {what}, whatever its name says; convert it to CSV or parquet")
     is_wide = len(start) > 7 and (not any(start[0:8:2]) or not any(start[1:8:2]))
     if is_wide or start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise KfrecError(f"{path}: is UTF-16, not UTF-8; convert it (iconv -f UTF-16 -t UTF-8) and run download again")

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from components.errors import KfrecError
+from components.workflows.formats import format_of_start
 from components.workflows.quarantine import BadLine
 
 T = TypeVar("T")
@@ -113,18 +114,21 @@ def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
 def _require_bytes(path: Path) -> None:
     """Rejects text in UTF-16 or UTF-32, whose lines would all be rejected for a misleading reason."""
     with pa.OSFile(str(path)) as file, _decompressed(path, file) as stream:
-        start = _read(path, stream.read, 4)
+        start = _read(path, stream.read, 16)
+    if what := format_of_start(start):
+        raise KfrecError(f"{path}: is {what}, whatever its name says; convert it to lines of text")
+    start = start[:4]
     encoding = next((name for mark, name in _MARKS if start.startswith(mark)), None)
     encoding = encoding or _ZEROS.get(tuple(byte == 0 for byte in start))
     if encoding:
         convert = f"iconv -f {encoding} -t UTF-8"
-        how = f"gzip -dc {path.name} | {convert}" if path.suffix == ".gz" else f"{convert} {path.name}"
+        how = f"gzip -dc {path.name} | {convert}" if path.suffix.lower() == ".gz" else f"{convert} {path.name}"
         raise KfrecError(f"{path}: is {encoding}, not UTF-8; convert the source ({how}) and run download again")
 
 
 def _decompressed(path: Path, file: pa.NativeFile) -> pa.NativeFile:
     """Arrow's decompression, unlike Python's, releases the GIL for a whole block."""
-    return pa.CompressedInputStream(file, "gzip") if path.suffix == ".gz" else file
+    return pa.CompressedInputStream(file, "gzip") if path.suffix.lower() == ".gz" else file
 
 
 def _read(path: Path, read: Callable[[int], bytes], count: int) -> bytes:

@@ -83,6 +83,13 @@ def parse_item(line: str) -> tuple[str, str | None]:
     return asin, _category(item.get("categories"))
 
 
+class _WithoutNan(ast.NodeTransformer):
+    """Numbers that pandas writes as nan and inf, which are no literals, become None."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(None) if node.id in ("nan", "inf") else node
+
+
 def _literal(line: str) -> Any:
     if not line.startswith("{'"):  # JSON has no single quotes.
         try:
@@ -90,7 +97,7 @@ def _literal(line: str) -> Any:
         except (ValueError, RecursionError):
             pass
     try:
-        return ast.literal_eval(line)
+        return ast.literal_eval(_WithoutNan().visit(ast.parse(line, mode="eval")))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise ValueError("neither JSON nor a Python literal") from None
 

@@ -6,6 +6,7 @@ which compares text only up to the first NUL.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from typing import Any
@@ -22,6 +23,8 @@ def decode(line: bytes) -> tuple[str, bool]:
 
     Such bytes in a review's text are harmless; ``check_name`` rejects them in names.
     """
+    # Files that begin with a byte order mark may have been put together.
+    line = line.removeprefix(codecs.BOM_UTF8)
     try:
         return line.decode(), True
     except UnicodeDecodeError:
@@ -29,7 +32,7 @@ def decode(line: bytes) -> tuple[str, bool]:
 
 
 def load_json(text: str) -> Any:
-    """A JSON value; also with NaN, as pandas and Python write it, and with surrogates without their pair.
+    """A JSON value; also with NaN, as pandas and Python write it, surrogates without their pair, control characters.
 
     Raises:
         ValueError: it is none.
@@ -37,7 +40,7 @@ def load_json(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return json.loads(text)
+        return json.loads(text, strict=False)
 
 
 def check_name(value: str, what: str, is_utf8: bool) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
 from components.datasets.amazon_reviews.histories import NO_CATEGORY
@@ -34,6 +36,8 @@ from components.workflows.time_units import TimeUnits
 if TYPE_CHECKING:
     from components.datasets.amazon_reviews.encoding import Encoder
     from components.workflows.key_runs import KeyRuns
+    from components.workflows.quarantine import BadLine
+    from components.workflows.text_blocks import Block
 
 _REVIEWS = (
     Profiled("reviewerID", CATEGORY, counted=True),
@@ -62,15 +66,21 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
         profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
         units = TimeUnits()
-        for reviews in reader.tables(reviews_files, parse_reviews, "reviews", "reading reviews", profiler):
+
+        def parse(block: Block) -> tuple[pa.Table, list[BadLine]]:
+            table, bad = parse_reviews(block)
+            return _in_seconds(table, units), bad
+
+        for reviews in reader.tables(reviews_files, parse, "reviews", "reading reviews", profiler):
             runs.add(reviews)
-            units.add(reviews["unixReviewTime"].to_numpy())
             if runs.rows / reader.share > parameters.reviews_per_partition:
                 fork_server.start_early(parameters.workers, scheduler)
         if not runs.rows:
             raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
+        names = ", ".join(path.name for path in reviews_files)
+        if units.are_days:
+            raise KfrecError(f"{names}: unixReviewTime holds days as YYYYMMDD; give seconds since 1970")
         if units.mixed:
-            names = ", ".join(path.name for path in reviews_files)
             raise KfrecError(f"{names}: unixReviewTime is in {units.mixed}; give all reviews one unit")
         items = scratch / "items.arrow"
         profiler = job.profiler.table("items", _ITEMS, ["asin"])
@@ -80,6 +90,16 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             "amazon_reviews", "reviews", runs, items, reviews_files[0], metadata_files[0], reader.malformed_lines
         )
         return write_data(job, read, earlier)
+
+
+def _in_seconds(reviews: pa.Table, units: TimeUnits) -> pa.Table:
+    """The reviews with their times in seconds; ``units`` collects the units that they had."""
+    times = reviews["unixReviewTime"].to_numpy()
+    units.add(times)
+    if units.per_second == 1:
+        return reviews
+    place = reviews.schema.get_field_index("unixReviewTime")
+    return reviews.set_column(place, reviews.schema.field(place), pa.array(times // int(units.per_second)))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from components.datasets.definition import RawContract, RawKind
 
-REVIEWS = RawKind("reviews", r"reviews_.+\.json(\.gz)?", "reviews_*.json or reviews_*.json.gz", "reviews")
-META = RawKind("meta", r"meta_.+\.json(\.gz)?", "meta_*.json or meta_*.json.gz", "items")
+REVIEWS = RawKind("reviews", r"(?i)reviews_.+\.json(\.gz)?", "reviews_*.json or reviews_*.json.gz", "reviews")
+META = RawKind("meta", r"(?i)meta_.+\.json(\.gz)?", "meta_*.json or meta_*.json.gz", "items")
 CONTRACT = RawContract((REVIEWS, META), unlisted=("reviews_Books.json.gz", "meta_Books.json.gz"))

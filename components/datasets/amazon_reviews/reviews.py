@@ -57,11 +57,20 @@ def _review(line: bytes) -> tuple[str, str, int]:
     try:
         fields = load_json(text)
     except (ValueError, RecursionError):
-        raise ValueError("not JSON") from None
+        raise ValueError(_why_not(text)) from None
     if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
     user, item = (_name(fields, name, is_utf8) for name in ("reviewerID", "asin"))
     return user, item, _whole_number(fields, "unixReviewTime")
+
+
+def _why_not(text: str) -> str:
+    """Why a line is not JSON."""
+    if text.strip() == "{":
+        return "not JSON: an object over several lines; convert the file with jq -c ."
+    if "\r" in text.rstrip():
+        return "not JSON: lines that end with a carriage return alone; convert the file with tr '\\r' '\\n'"
+    return "not JSON" + (": a Python literal" if text.startswith("{'") else "")
 
 
 def _name(fields: dict[str, Any], name: str, is_utf8: bool) -> str:
