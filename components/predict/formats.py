@@ -19,6 +19,9 @@ import pyarrow.parquet as pq
 from components.datasets.raw_rows import SEPARATOR
 from components.errors import KfrecError
 from components.workflows.csv_records import LONGEST_RECORD, LineCounter, require_closed_quotes
+from components.workflows.formats import require_text
+from components.workflows.quarantine import ARRAY
+from components.workflows.values import array_of
 
 PARQUET, CSV, JSON = "parquet", "csv", "json"
 _SUFFIXES = {
@@ -105,7 +108,7 @@ def _reason(file: RowsFile, error: Exception) -> str:
     if "utf8" in said.lower() or "utf-8" in said.lower():
         return "not UTF-8; convert it (iconv -f ENCODING -t UTF-8)"
     if "Empty CSV" in said:
-        return "empty; give a file with a header and rows"
+        return "empty, or a quote in its first line is left open; give a file with a header and rows"
     return f"damaged, truncated or not {file.format} ({said}); get a good copy of it"
 
 
@@ -124,14 +127,24 @@ def _opened(file: RowsFile) -> Iterator[Any]:
             yield stream
 
 
+def _require_text(file: RowsFile) -> None:
+    with _opened(file) as stream:
+        start = stream.read(16)
+    require_text(str(file.path), start, f"give it the suffix of its format: {', '.join(_SUFFIXES)}")
+
+
 def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
     """All values as text, since types inferred from the first block need not fit the last."""
     parse = pa.csv.ParseOptions(newlines_in_values=True)
+    _require_text(file)
     with _opened(file) as stream:
         names = pa.csv.open_csv(stream, pa.csv.ReadOptions(use_threads=False), parse).schema.names
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    plain = [name.strip() for name in names]
+    if len(set(plain)) < len(plain):
+        twice = next(name for name in plain if plain.count(name) > 1)
         raise KfrecError(f"{file.path}: has two columns {twice!r}; rename one")
+    if len(names) == 1 and (other := next((each for each in ";\t|" if each in names[0]), "")):
+        raise KfrecError(f"{file.path}: its values seem to be separated by {other!r}; separate them by commas")
     with _opened(file) as stream:
         counter, records = LineCounter(stream), 1
         for batch in pa.csv.open_csv(
@@ -141,13 +154,14 @@ def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
             pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
         ):
             records += len(batch)
-            yield batch
+            yield batch.rename_columns(plain)
     if counter.may_be_open(records):
         remedy = "or give the rows as parquet or JSON lines"
         require_closed_quotes(str(file.path), lambda: _opened(file), ",", LONGEST_RECORD, remedy)
 
 
 def _json(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
+    _require_text(file)
     with _open_text(file.path, file.is_packed, "r") as lines:
         held: list[dict[str, Any]] = []
         for number, line in enumerate(lines, 1):
@@ -168,10 +182,14 @@ def _open_text(path: Path, is_packed: bool, mode: str) -> IO[str]:
 
 
 def _row(path: Path, number: int, line: str) -> dict[str, Any]:
+    line = line.removeprefix("\ufeff")
+    if line.startswith("["):
+        raise KfrecError(f"{path}: line {number} is {ARRAY}")
     try:
-        row = json.loads(line)
+        row = json.loads(line, strict=False)
     except (ValueError, RecursionError) as error:
-        raise KfrecError(f"{path}: line {number} is not JSON ({error}); correct it") from None
+        remedy = "convert the file with jq -c ." if line.strip() == "{" else "correct it"
+        raise KfrecError(f"{path}: line {number} is not JSON ({error}); {remedy}") from None
     if not isinstance(row, dict):
         raise KfrecError(f"{path}: line {number} is {line.strip()[:40]}, not an object with a value for each column")
     return row
@@ -179,17 +197,10 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
 
 def _batch(path: Path, rows: Sequence[dict[str, Any]], last: int) -> pa.RecordBatch:
     names = dict.fromkeys(name for row in rows for name in row)
-    columns = {}
-    for name in names:
-        try:
-            columns[name] = pa.array([row.get(name) for row in rows])
-        except (pa.ArrowException, OverflowError) as error:
-            said = " ".join(str(error).split())[:150]
-            raise KfrecError(
-                f"{path}: column {name} holds values of several types in the {len(rows)} lines before line {last + 1} "
-                f"({said}); give all of them one type"
-            ) from None
-    return pa.RecordBatch.from_pydict(columns)
+    try:
+        return pa.RecordBatch.from_pydict({name: array_of(name, [row.get(name) for row in rows]) for name in names})
+    except KfrecError as error:
+        raise KfrecError(f"{path}: in the {len(rows)} lines before line {last + 1}, {error}") from None
 
 
 class Writer(Protocol):

@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, listed
 from components.errors import KfrecError
@@ -15,6 +14,7 @@ from components.scoring.model import as_column
 from components.scoring.pair import is_pair, load_pair
 from components.scoring.raw import UNKNOWN, load_raw_model
 from components.scoring.recommend import recommend
+from components.workflows.values import array_of
 
 
 class Served:
@@ -44,7 +44,7 @@ class Served:
             KfrecError: a column is missing or one too many.
         """
         read = {column.name for column in self.model.columns}
-        columns = {name: _column(name, rows[name]) for name in rows.columns if name in read}
+        columns = {name: array_of(name, rows[name]) for name in rows.columns if name in read}
         item = self.model.column_of(CANDIDATE)
         if not top:
             if item is not None and item.name not in columns:
@@ -80,18 +80,3 @@ class Served:
     def catalogue(self) -> Catalogue:
         """Every candidate of the vocabulary."""
         return self._pair.catalogue() if self._pair else Catalogue(self.model)
-
-
-def _column(name: str, values: pd.Series) -> pa.Array:
-    """A column of rows; values of several types, such as 3 and "3", are text.
-
-    Raises:
-        KfrecError: lists and single values are mixed.
-    """
-    try:
-        return pa.array(values, from_pandas=True)
-    except pa.ArrowException:
-        pass
-    if any(isinstance(value, list | tuple | dict) for value in values):
-        raise KfrecError(f"column {name} holds lists and single values; give all rows one kind")
-    return pa.array([None if pd.isna(value) else str(value) for value in values], pa.string())

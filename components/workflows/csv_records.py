@@ -68,8 +68,10 @@ class _Record:
         """Whether the record seems to hold others: text follows a closing quote, or its lines are rows."""
         if len(self.lines) == 1:
             return False
-        # Text of two lines may end like a row by chance, unless rows have numbers.
-        within = self.lines[1:-1] or (self.lines[1:] if any(rows.numbers) else [])
+        # Text of two lines, or of two columns, may be like rows by chance, unless these have numbers.
+        within = self.lines[1:] if any(rows.numbers) and len(self.lines) == 2 else self.lines[1:-1]
+        if len(rows.numbers) == 2 and not any(rows.numbers):
+            within = []
         return not self.is_strict or (bool(within) and all(map(rows.are_like, within)))
 
 
@@ -86,9 +88,9 @@ class _Rows:
     numbers: tuple[bool, ...]
 
     def are_like(self, line: str) -> bool:
-        """Whether a line may be a row of more than two values."""
+        """Whether a line may be a row of several values."""
         values = line.strip("\r\n").split(self.delimiter)
-        return 2 < len(values) == len(self.numbers) and all(
+        return 1 < len(values) == len(self.numbers) and all(
             not is_number or value in DEFAULT_MISSING or _is_number(value.strip('"'))
             for is_number, value in zip(self.numbers, values, strict=True)
         )

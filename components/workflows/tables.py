@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from components.errors import KfrecError
 from components.workflows.csv_records import ESCAPE, LONGEST_RECORD, LineCounter, require_closed_quotes
-from components.workflows.formats import format_of_start
+from components.workflows.formats import require_text
 from components.workflows.partitions import partition_of
 from components.workflows.quarantine import BadLine
 from components.workflows.values import plain_type
@@ -254,11 +254,7 @@ def _csv(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
 def _require_text(path: Path, open_text: Callable[[], Any]) -> None:
     with open_text() as (stream, _):
         start = stream.read(_START)
-    if what := format_of_start(start):
-        raise KfrecError(f"{path}: is {what}, whatever its name says; convert it to CSV or parquet")
-    is_wide = len(start) > 7 and (not any(start[0:8:2]) or not any(start[1:8:2]))
-    if is_wide or start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise KfrecError(f"{path}: is UTF-16, not UTF-8; convert it (iconv -f UTF-16 -t UTF-8) and run download again")
+    require_text(str(path), start, "convert it to CSV or parquet")
     # Arrow reports invalid UTF-8 only after parsing a block.
     codecs.getincrementaldecoder("utf-8")().decode(start)
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from datetime import date
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BeforeValidator, StrictBool, StrictFloat, StrictInt, StrictStr
@@ -71,6 +72,25 @@ def _plain(column: pa.Array) -> pa.Array:
         column = column.cast(pa.binary())
     is_bytes = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
     return column.cast(pa.string()) if is_bytes else column
+
+
+def array_of(name: str, values: Sequence[Any] | pd.Series) -> pa.Array:
+    """A column of Python's values; values of several types, such as 3 and "3", are text, and NaN is null.
+
+    Raises:
+        KfrecError: lists and single values are mixed, or text has half of a surrogate pair.
+    """
+    try:
+        return pa.array(values, from_pandas=True)
+    except UnicodeEncodeError:
+        raise KfrecError(f"column {name} holds text with a surrogate without its pair; correct it") from None
+    except (pa.ArrowException, OverflowError):
+        pass
+    if any(isinstance(value, list | tuple | dict) for value in values):
+        raise KfrecError(f"column {name} holds values of several types, lists among them; give all rows one type")
+    is_nan = [isinstance(value, float) and math.isnan(value) for value in values]
+    kept = [None if value is None or nan else str(value) for value, nan in zip(values, is_nan, strict=True)]
+    return pa.array(kept, pa.string())
 
 
 def texts(column: pa.Array, missing: Sequence[str]) -> pa.Array:
@@ -166,6 +186,12 @@ def _floats(column: pa.Array) -> np.ndarray:
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column is text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+
+
+def is_deep(kind: pa.DataType) -> bool:
+    """Whether a column is nested other than as lists of values."""
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return pa.types.is_nested(kind) and not (is_list and not pa.types.is_nested(kind.value_type))
 
 
 def is_among(column: pa.Array, values: Sequence[Scalar], missing: Sequence[str], decimal: str = ".") -> np.ndarray:

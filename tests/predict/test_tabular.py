@@ -20,6 +20,7 @@ from components.register.step import run as register
 from components.scoring import load_raw_model
 from components.steps.catalog import STEPS, TfrecordParameters
 from components.tfrecord.step import run as tfrecord
+from components.workflows.values import plain_type
 from tests.fakes.reading_model import make_reading_model
 
 SCHEMA = """\
@@ -112,7 +113,7 @@ def test_a_table_model_is_registered_with_its_columns(
     # JSON mixes types in a column.
     mixed = test.assign(size=[value if row % 2 else float(value) for row, value in enumerate(test["size"])])
     np.testing.assert_allclose(loaded.predict(mixed)["probability"], found, atol=1e-6)
-    with pytest.raises(KfrecError, match="column kind holds lists and single values"):
+    with pytest.raises(KfrecError, match="column kind holds values of several types, lists among them"):
         loaded.predict(test.assign(kind=[["a"], *test["kind"][1:]]))
 
 
@@ -123,3 +124,47 @@ def test_a_number_that_is_none_is_named(made: tuple[Path, pd.DataFrame], tmp_pat
     with pytest.raises(KfrecError, match="column price has 'dear', which is not a finite number"):
         model.score({**rows, "price": pa.array(["dear"] * len(test))})
     assert model.score({**rows, "kind": pa.array(["other"] * len(test))}).unknown_ids.tolist() == [1] * len(test)
+
+
+def _encoder(made: tuple[Path, pd.DataFrame]) -> TableRows:
+    return TableRows(load_feature_spec(made[0] / "tfrecord"), ["price", "kind", "tags"])
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        pa.array([[b"a", b"b"]]),
+        pa.array([["a", "b"]], pa.list_(pa.string(), 2)),
+        pa.array([["a", "b"]], pa.list_(pa.string_view())),
+        pa.array(["a|b"], pa.string_view()),
+        pa.array([b"a|b"]),
+    ],
+    ids=str,
+)
+def test_every_type_of_column_is_encoded_alike(made: tuple[Path, pd.DataFrame], tags: pa.Array) -> None:
+    rows = {"price": pa.array([b"2.5"]), "kind": pa.array(["kind 1"]).dictionary_encode()}
+    plain = {"price": pa.array([2.5]), "kind": pa.array(["kind 1"]), "tags": pa.array([["a", "b"]])}
+    found = _encoder(made).encode({name: plain_type(name, column) for name, column in {**rows, "tags": tags}.items()})
+    for name, values in _encoder(made).encode(plain).features.items():
+        np.testing.assert_array_equal(found.features[name], values)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("price", pa.array([1e300]), "column price has 1e\\+300, which is not a finite number of float32"),
+        ("price", pa.array(["1,234"]), "column price has '1,234', which is not a finite number"),
+        ("tags", pa.array([[["a"]]]), "column tags is of the type list<.*; give a list of texts"),
+        ("tags", pa.array([[{"a": 1}]]), "column tags is of the type list<.*; give a list of texts"),
+        ("tags", pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "column tags is of the type map<"),
+        ("tags", pa.array(["['a', 'b']"]), "a list as programs write it; write the values with | between them"),
+        ("kind", pa.array([["a"]]), "column kind is of the type list<.*; give one value a row"),
+    ],
+    ids=str,
+)
+def test_a_column_that_cannot_be_encoded_is_named(
+    made: tuple[Path, pd.DataFrame], column: str, values: pa.Array, message: str
+) -> None:
+    rows = {"price": pa.array([1.0]), "kind": pa.array(["kind 1"]), "tags": pa.array(["a"]), column: values}
+    with pytest.raises(KfrecError, match=message.replace("|", r"\|")):
+        _encoder(made).encode(rows)

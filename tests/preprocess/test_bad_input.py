@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import pytest
 
 from components.artifacts import adopt, open_artifact
 from components.workflows.quarantine import ARRAY
-from tests.preprocess.raw import Review, error_of, preprocess, raw_folder, review_line
+from tests.preprocess.raw import Review, error_of, preprocess, random_reviews, raw_folder, review_line, samples
 
 REVIEWS: list[Review] = [("ann", f"i{number}", number) for number in range(5)]
 CATEGORIES = {f"i{number}": "x" for number in range(5)}
+Change = Callable[[bytes], bytes]
 
 
 @pytest.fixture
@@ -188,6 +190,49 @@ def test_times_in_two_units_are_named(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", [("ann", f"i{number}", time) for number, time in enumerate(times)], CATEGORIES)
     message = error_of(raw, tmp_path / "parquet")
     assert "reviews_Test.json: unixReviewTime is in milliseconds and in seconds since 1970; give all" in message
+
+
+def test_times_in_milliseconds_become_seconds(tmp_path: Path) -> None:
+    first = 1_300_000_000
+    for name, unit in (("seconds", 1), ("milliseconds", 1000)):
+        reviews = [(user, item, (first + time) * unit) for user, item, time in random_reviews(40, 30, 1)]
+        preprocess(
+            raw_folder(tmp_path / name, reviews, {f"i{item}": "x" for item in range(30)}), tmp_path / f"{name}.out"
+        )
+    for split in ("train", "test"):
+        assert samples(tmp_path / "seconds.out", split) == samples(tmp_path / "milliseconds.out", split)
+
+
+def test_days_in_place_of_seconds_are_named(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", [("ann", f"i{number}", 20140101 + number) for number in range(5)], CATEGORIES)
+    assert "reviews_Test.json: unixReviewTime holds days as YYYYMMDD; give seconds" in error_of(
+        raw, tmp_path / "parquet"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda text: gzip.compress(text), "reviews_Test.json: is gzip, whatever its name says"),
+        (
+            lambda text: text.replace(b"\n", b"\r"),
+            "lines that end with a carriage return alone; convert the file with tr",
+        ),
+        (lambda text: json.dumps(list(map(json.loads, text.splitlines())), indent=1).encode(), ARRAY),
+        (
+            lambda text: b"".join(json.dumps(json.loads(line), indent=1).encode() for line in text.splitlines()),
+            "an object over several lines; convert the file with jq -c .",
+        ),
+        (
+            lambda text: b"".join(repr(json.loads(line)).encode() + b"\n" for line in text.splitlines()),
+            "a Python literal",
+        ),
+    ],
+    ids=["gzip", "CR", "an array over lines", "objects over lines", "Python"],
+)
+def test_a_file_in_another_format_is_named(raw: Path, tmp_path: Path, change: Change, told: str) -> None:
+    (raw / "reviews_Test.json").write_bytes(change((raw / "reviews_Test.json").read_bytes()))
+    assert told in error_of(raw, tmp_path / "parquet")
 
 
 def test_many_items_without_a_category_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from components.artifacts import adopt
+from components.datasets.amazon_reviews.raw_rows import EventRows
 from components.download.step import run as download
+from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
 from components.steps.catalog import STEPS
 from tests.preprocess import raw, running
 from tests.preprocess.raw import random_reviews, samples
@@ -155,3 +159,21 @@ def test_the_built_in_events_are_those_of_the_reviews(tmp_path: Path) -> None:
 )
 def test_what_is_no_event_is_one_line(content: str, parameters: dict[str, str], told: str, tmp_path: Path) -> None:
     assert told in error_of(tmp_path, {"e.csv": content}, **parameters)
+
+
+def test_rows_to_score_have_the_ids_of_preprocessing(tmp_path: Path) -> None:
+    rows = [(user, 7 + (user * 7 + step * step) % 50, step * DAY) for user in range(40) for step in range(6)]
+    spec = load_feature_spec(made(tmp_path, {"e.csv": csv(rows, "user,item,timestamp")}))
+    encoder = EventRows(spec, ["uid", "item_trgt"])
+    whole = encoder.encode({"user": pa.array([3, 4]), "item": pa.array(["9", "11"])})
+    assert not sum(lacking.sum() for lacking in whole.unknown.values())
+    floats = encoder.encode({"user": pa.array([3.0, 4.0]), "item": pa.array([" 9.0", "11.0"])})
+    for name, values in whole.features.items():
+        np.testing.assert_array_equal(floats.features[name], values)
+
+
+def test_a_history_that_a_program_wrote_as_text_is_refused(tmp_path: Path) -> None:
+    rows = [(user, 7 + (user * 7 + step * step) % 50, step * DAY) for user in range(40) for step in range(6)]
+    spec = load_feature_spec(made(tmp_path, {"e.csv": csv(rows, "user,item,timestamp")}))
+    with pytest.raises(KfrecError, match=r"column history has \"\['7', '9'\]\", a list as programs write it"):
+        EventRows(spec, ["item_pos"]).encode({"history": pa.array(["['7', '9']"])})

@@ -48,7 +48,8 @@ def test_what_is_wrong_in_ignored_fields_is_harmless() -> None:
     lines = [
         b'{"asin": "a", "categories": [["x"]], "price": %s}' % value for value in (b"NaN", b"Infinity", b'"\\ud800"')
     ]
-    assert parse(*lines) == ([("a", "x")] * 3, [])
+    literals = [b"{'asin': 'a', 'price': %s, 'categories': [['x, nan']]}" % value for value in (b"nan", b"-inf")]
+    assert parse(*lines, *literals) == ([("a", "x")] * 3 + [("a", "x, nan")] * 2, [])
 
 
 def test_an_array_is_named() -> None:

@@ -84,10 +84,10 @@ def parse_item(line: str) -> tuple[str, str | None]:
 
 
 class _WithoutNan(ast.NodeTransformer):
-    """Numbers that pandas writes as nan and inf, which are no literals, become None."""
+    """Numbers that pandas writes as nan and inf, which are no literals, become 0."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(None) if node.id in ("nan", "inf") else node
+        return ast.Constant(0) if node.id in ("nan", "inf") else node
 
 
 def _literal(line: str) -> Any:

@@ -24,6 +24,7 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, Vocabulary
 from components.feature_spec.lookup import IdLookup, left_padded
 from components.feature_spec.values import read_counts
+from components.workflows.values import DEFAULT_MISSING, texts, written_lists
 
 _COLUMNS = (
     RawColumn("user", TEXT, "the user's id, as reviewerID in the reviews", USER),
@@ -100,12 +101,12 @@ class ReviewRows:
         return Encoded(features, {name: np.broadcast_to(lacking, count) for name, lacking in unknown.items()})
 
     def _single(self, column: str, values: pa.Array, lookup: IdLookup, length: int) -> tuple[np.ndarray, np.ndarray]:
-        ids, known = lookup.encode(_texts(column, values, "an id"))
+        ids, known = lookup.encode(self.texts(column, values, "an id"))
         return ids, (~known).astype(np.int32)
 
     def _history(self, column: str, values: pa.Array, lookup: IdLookup, length: int) -> tuple[np.ndarray, np.ndarray]:
         """The newest items, left-padded."""
-        lists = _lists(column, values)
+        lists = self._lists(column, values)
         sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         ids, known = lookup.encode(lists.flatten())
         return left_padded(ids, sizes, length), left_padded(~known, sizes, length).sum(1, dtype=np.int32)
@@ -114,11 +115,45 @@ class ReviewRows:
         """See ``components.datasets.raw_rows.SampledNegatives``."""
         if self._counts is None:
             return None
-        positions = pc.index_in(_texts("item", candidates, "an id"), value_set=self._ids[_ITEM].values, skip_nulls=True)
+        found = self.texts("item", candidates, "an id")
+        positions = pc.index_in(found, value_set=self._ids[_ITEM].values, skip_nulls=True)
         known = pc.is_valid(positions).to_numpy(zero_copy_only=False)
         counts = np.zeros(len(candidates))
         counts[known] = self._counts[pc.drop_null(positions).to_numpy()]
         return counts
+
+    def texts(self, column: str, values: pa.Array, wanted: str) -> pa.Array:
+        """A column of ids as text; integers are accepted."""
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        kind = values.type
+        if (
+            pa.types.is_null(kind)
+            or pa.types.is_string(kind)
+            or pa.types.is_large_string(kind)
+            or pa.types.is_integer(kind)
+        ):
+            return values.cast(pa.large_string())
+        raise KfrecError(f"column {column} is of the type {kind}; give {wanted} as text")
+
+    def _lists(self, column: str, values: pa.Array) -> pa.Array:
+        """A column of histories as lists of text; text is split."""
+        if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+            wanted = f"a list of ids, or ids with {SEPARATOR} between them,"
+            text = pc.fill_null(ReviewRows.texts(self, column, values, wanted), "")
+            if (written := written_lists(text)).any():
+                raise KfrecError(
+                    f"column {column} has {text[int(np.argmax(written))].as_py()!r}, a list as programs write it; give "
+                    f"{wanted} instead"
+                )
+            split = pc.split_pattern(text, SEPARATOR)
+            values = pc.if_else(pc.equal(text, ""), pa.scalar([], split.type), split)
+        offsets, leaves = values.offsets, values.values
+        if values.null_count:
+            lists = pc.if_else(values.is_valid(), values, pa.scalar([], values.type))
+            offsets, leaves = lists.offsets, lists.values
+        kind = pa.LargeListArray if pa.types.is_large_list(values.type) else pa.ListArray
+        return kind.from_arrays(offsets, self.texts(column, leaves, "a list of ids"))
 
     def example(self) -> dict[str, list[Any]]:
         """See ``components.datasets.raw_rows.RawRows``."""
@@ -128,30 +163,11 @@ class ReviewRows:
         return {column.name: made[column.name] for column in self.columns}
 
 
-def _texts(column: str, values: pa.Array, wanted: str) -> pa.Array:
-    """A column of ids as text; integers are accepted."""
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    kind = values.type
-    if (
-        pa.types.is_null(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_integer(kind)
-    ):
-        return values.cast(pa.large_string())
-    raise KfrecError(f"column {column} is of the type {kind}; give {wanted} as text")
+class EventRows(ReviewRows):
+    """The same for tables of events, whose ids have one text in columns of all types: 3.0 is 3."""
 
-
-def _lists(column: str, values: pa.Array) -> pa.Array:
-    """A column of histories as lists of text; text is split."""
-    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        offsets, leaves = values.offsets, values.values
-        if values.null_count:
-            lists = pc.if_else(values.is_valid(), values, pa.scalar([], values.type))
-            offsets, leaves = lists.offsets, lists.values
-        kind = pa.LargeListArray if pa.types.is_large_list(values.type) else pa.ListArray
-        return kind.from_arrays(offsets, _texts(column, leaves, "a list of ids"))
-    text = pc.fill_null(_texts(column, values, f"a list of ids, or ids with {SEPARATOR} between them,"), "")
-    split = pc.split_pattern(text, SEPARATOR)
-    return pc.if_else(pc.equal(text, ""), pa.scalar([], split.type), split)
+    def texts(self, column: str, values: pa.Array, wanted: str) -> pa.Array:
+        """A column of ids as preprocessing writes them."""
+        if pa.types.is_nested(values.type):
+            raise KfrecError(f"column {column} is of the type {values.type}; give {wanted} as text")
+        return texts(values, DEFAULT_MISSING).cast(pa.large_string())

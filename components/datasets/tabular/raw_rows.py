@@ -35,7 +35,7 @@ from components.datasets.tabular.statistics import logarithm
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.lookup import IdLookup, left_padded
-from components.workflows.values import numbers, texts, written_lists
+from components.workflows.values import is_deep, numbers, texts, written_lists
 
 
 class TableRows:
@@ -71,8 +71,10 @@ class TableRows:
         unknown: dict[str, np.ndarray] = {}
         for source in self._sources:
             values = rows[source.column]
-            if pa.types.is_nested(values.type) and not isinstance(source.treatment, Multihot):
-                raise KfrecError(f"column {source.column} is of the type {values.type}; give one value a row")
+            one = not isinstance(source.treatment, Multihot)
+            if is_deep(values.type) or (one and pa.types.is_nested(values.type)):
+                wanted = "one value a row" if one else "a list of texts"
+                raise KfrecError(f"column {source.column} is of the type {values.type}; give {wanted}")
             if isinstance(source.treatment, Numeric):
                 features |= self._numeric(source, values)
             elif isinstance(source.treatment, Categorical):
@@ -93,11 +95,12 @@ class TableRows:
 
     def _numeric(self, source: Source, column: pa.Array) -> dict[str, np.ndarray]:
         found, wrong = numbers(column, self._schema.missing, self._schema.decimal)
+        wrong |= np.abs(np.nan_to_num(found)) > np.finfo(np.float32).max
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise KfrecError(
-                f"column {source.column} has {column[row].as_py()!r}, which is not a finite number; correct it, or "
-                "leave it empty where it is missing"
+                f"column {source.column} has {column[row].as_py()!r}, which is not a finite number of float32; correct "
+                "it, or leave it empty where it is missing"
             )
         return encode_number(source.name, self._fitted.numbers[source.name], found)
 

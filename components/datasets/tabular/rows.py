@@ -34,7 +34,7 @@ from components.workflows.quarantine import Quarantine
 from components.workflows.refusals import Refusals, refuse_ids
 from components.workflows.tables import Batch, Stated, batches
 from components.workflows.times import Times
-from components.workflows.values import IdCheck, texts, written_lists
+from components.workflows.values import IdCheck, is_deep, texts, written_lists
 
 # Columns of a partition beside the features and those of splits.
 LABEL, GROUP = ".label", ".group"
@@ -190,7 +190,7 @@ class _Reader:
             column = rows.column(source.column)
             if pa.types.is_nested(column.type) and isinstance(source.treatment, Multihot):
                 self._never_separated.pop(source.column, None)
-            if _is_deep(column.type):
+            if is_deep(column.type):
                 raise KfrecError(
                     f"{table.path}: column {source.column} is of the type {column.type}, which holds several values a "
                     f"row; flatten it into columns of their own, or list it under drop in {self._place}"
@@ -272,12 +272,6 @@ class _Reader:
                 flush=True,
             )
         self.splitter.require_seen()
-
-
-def _is_deep(kind: pa.DataType) -> bool:
-    """Whether a column is nested other than as lists of values."""
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return pa.types.is_nested(kind) and not (is_list and not pa.types.is_nested(kind.value_type))
 
 
 class _Partitions:

@@ -41,7 +41,7 @@ DATASET = DatasetDefinition(
     sampling=EventSampling,
     preprocess=Lazy("components.datasets.amazon_reviews.events.preprocess:preprocess"),
     lengths=lengths_of,
-    raw_rows=Lazy("components.datasets.amazon_reviews.raw_rows:ReviewRows"),
+    raw_rows=Lazy("components.datasets.amazon_reviews.raw_rows:EventRows"),
     # Users of a shop or a site rarely have the 20 reviews of the published data.
     defaults={"shortest_sequence_for_user": 5},
 )
