@@ -28,6 +28,10 @@ class _Conversion:
     malformed_limit: float = param(
         0.01, "Largest accepted share of malformed lines in a raw file", at_least=0, at_most=1
     )
+    longest_line: float = param(
+        64, "Longest accepted line of a raw file; a small compressed file may hold a line of gigabytes", unit="MiB",
+        at_least=8,
+    )  # fmt: skip
     workflow: str = param(
         "",
         "Folder or URI of an earlier output, records or a model whose vocabulary to encode with; empty fits a new one",

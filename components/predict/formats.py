@@ -21,6 +21,7 @@ from components.errors import KfrecError
 from components.workflows.csv_records import LONGEST_RECORD, LineCounter, require_closed_quotes
 from components.workflows.formats import require_text
 from components.workflows.quarantine import ARRAY
+from components.workflows.text_blocks import LONGEST_LINE, MIB, require_bounded
 from components.workflows.values import array_of
 
 PARQUET, CSV, JSON = "parquet", "csv", "json"
@@ -146,7 +147,7 @@ def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
     if len(names) == 1 and (other := next((each for each in ";\t|" if each in names[0]), "")):
         raise KfrecError(f"{file.path}: its values seem to be separated by {other!r}; separate them by commas")
     with _opened(file) as stream:
-        counter, records = LineCounter(stream), 1
+        counter, records = LineCounter(stream, str(file.path), LONGEST_LINE), 1
         for batch in pa.csv.open_csv(
             pa.PythonFile(counter, mode="r"),
             pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK),
@@ -164,7 +165,9 @@ def _json(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
     _require_text(file)
     with _open_text(file.path, file.is_packed, "r") as lines:
         held: list[dict[str, Any]] = []
-        for number, line in enumerate(lines, 1):
+        bounded = iter(lambda: lines.readline(int(LONGEST_LINE * MIB) + 1), "")
+        for number, line in enumerate(bounded, 1):
+            require_bounded(str(file.path), number, len(line), LONGEST_LINE)
             if not line.strip():
                 continue
             held.append(_row(file.path, number, line))

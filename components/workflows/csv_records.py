@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.errors import KfrecError
+from components.workflows.text_blocks import require_bounded
 from components.workflows.values import DEFAULT_MISSING
 
 LONGEST_RECORD = 10
@@ -20,13 +21,20 @@ _ENDED_IN_A_QUOTE = "unexpected end of data"
 
 
 class LineCounter:
-    """A stream that counts what it passes on: lines, the last one too if it has no end, and quotes."""
+    """A stream that counts what it passes on: lines, the last one too if it has no end, and quotes.
+
+    Args:
+        stream: to read.
+        place: the file, for messages.
+        longest_line: longest accepted line, in MiB; ``read`` raises KfrecError at a longer one.
+    """
 
     closed = False
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, place: str, longest_line: float) -> None:
         self._stream, self._ends, self._last = stream, 0, b"\n"
-        self._quotes = self._escaped = 0
+        self._quotes = self._escaped = self._line = 0
+        self._place, self._longest = place, longest_line
 
     @property
     def lines(self) -> int:
@@ -42,6 +50,9 @@ class LineCounter:
             # A carriage return alone ends a line, too.
             returns = data.count(b"\r") - data.count(b"\r\n") - (self._last == b"\r" and data[:1] == b"\n")
             self._ends += data.count(b"\n") + returns
+            last = max(data.rfind(b"\n"), data.rfind(b"\r"))
+            self._line = len(data) - 1 - last + (self._line if last < 0 else 0)
+            require_bounded(self._place, self._ends + 1, self._line, self._longest)
             self._quotes += data.count(b'"')
             self._escaped += data.count(b'\\"') + (self._last == b"\\" and data[:1] == b'"')
             self._last = data[-1:]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from components.errors import KfrecError
 from components.progress import progress
 from components.workflows.quarantine import BadLine, Quarantine
-from components.workflows.text_blocks import Block, blocks
+from components.workflows.text_blocks import LONGEST_LINE, Block, blocks
 
 if TYPE_CHECKING:
     from components.checks.tables import TableProfiler
@@ -27,12 +27,14 @@ class RawReader:
     Attributes:
         quarantine: folder for the side files of bad lines.
         malformed_limit: largest accepted share of bad lines in a file.
+        longest_line: longest accepted line, in MiB.
         malformed_lines: bad lines so far.
         share: fraction of the files' bytes read, from 0 to 1.
     """
 
     quarantine: Path
     malformed_limit: float
+    longest_line: float = LONGEST_LINE
     malformed_lines: int = 0
     share: float = 0.0
 
@@ -57,7 +59,7 @@ class RawReader:
             for path in files:
                 refused, lines = Quarantine(path, self.quarantine, self.malformed_limit, what), 0
                 try:
-                    for block in blocks(path):
+                    for block in blocks(path, longest_line=self.longest_line):
                         table, bad = parse(block)
                         refused.add(bad)
                         _require_whole(path, block, bad, refused.first)

@@ -22,6 +22,7 @@ from components.workflows.csv_records import ESCAPE, LONGEST_RECORD, LineCounter
 from components.workflows.formats import require_text
 from components.workflows.partitions import partition_of
 from components.workflows.quarantine import BadLine
+from components.workflows.text_blocks import LONGEST_LINE
 from components.workflows.values import plain_type
 
 PARQUET, CSV = "parquet", "csv"
@@ -107,20 +108,23 @@ class Batch:
     consumed: int = 0
 
 
-def batches(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
+def batches(path: Path, layout: Layout, stated: Stated, longest_line: float = LONGEST_LINE) -> Iterator[Batch]:
     """Streams a table.
 
     Args:
         path: of the table.
         layout: how to read it.
         stated: where that is stated.
+        longest_line: longest accepted line of CSV, in MiB.
 
     Raises:
         KfrecError: it is damaged, not UTF-8, or its columns are not those of the layout.
     """
-    read = _parquet if is_parquet(path, layout) else _csv
     with _explained(path, layout):
-        yield from read(path, layout, stated)
+        if is_parquet(path, layout):
+            yield from _parquet(path, layout, stated)
+        else:
+            yield from _csv(path, layout, stated, longest_line)
 
 
 def _partition_columns(path: Path, names: Sequence[str]) -> dict[str, str | None]:
@@ -201,7 +205,7 @@ def _plain_types(path: Path, rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
 
-def _csv(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
+def _csv(path: Path, layout: Layout, stated: Stated, longest_line: float) -> Iterator[Batch]:
     for _, open_text in _texts(path):
         _require_text(path, open_text)
         with open_text() as (stream, _):
@@ -217,7 +221,7 @@ def _csv(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
             return "skip"
 
         with open_text() as (stream, tell):
-            counter = LineCounter(stream)
+            counter = LineCounter(stream, str(path), longest_line)
             reader = pa.csv.open_csv(
                 pa.PythonFile(counter, mode="r"),
                 # Arrow numbers lines in order on a single thread only.

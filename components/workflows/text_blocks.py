@@ -20,8 +20,9 @@ from components.workflows.quarantine import BadLine
 T = TypeVar("T")
 
 BLOCK_BYTES = 8 << 20
-# A small gzip file may hold a line of gigabytes.
-LONGEST_LINE = 64 << 20
+MIB = 1 << 20
+# In MiB. A small gzip file may hold a line of gigabytes.
+LONGEST_LINE = 64.0
 # Byte order marks, the longer ones first: that of UTF-16 begins that of UTF-32.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -72,16 +73,21 @@ def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
     return pa.table([pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)], schema=schema)
 
 
-def blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def blocks(path: Path, block_bytes: int = BLOCK_BYTES, longest_line: float = LONGEST_LINE) -> Iterator[Block]:
     """Streams a file; decompresses the next block while the current one is processed.
 
+    Args:
+        path: the file.
+        block_bytes: bytes to read at a time.
+        longest_line: longest accepted line, in MiB.
+
     Raises:
-        KfrecError: the gzip stream is truncated or damaged, a line has no end, or the file is UTF-16 or UTF-32.
+        KfrecError: the gzip stream is truncated or damaged, a line is longer, or the file is UTF-16 or UTF-32.
     """
     _require_bytes(path)
     with (
         ThreadPoolExecutor(1, thread_name_prefix="raw-reader") as reader,
-        closing(_blocks(path, block_bytes)) as source,
+        closing(_blocks(path, block_bytes, longest_line)) as source,
     ):
         coming = reader.submit(next, source, None)
         while (block := coming.result()) is not None:
@@ -89,7 +95,7 @@ def blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
             yield block
 
 
-def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
+def _blocks(path: Path, block_bytes: int, longest_line: float) -> Generator[Block, None, None]:
     first_line, done = 1, 0
     with pa.OSFile(str(path)) as file, _decompressed(path, file) as stream:
         rest = b""
@@ -99,16 +105,23 @@ def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
             end = chunk.rfind(b"\n") + 1
             if not end:
                 rest += chunk
-                if len(rest) > LONGEST_LINE:
-                    raise KfrecError(
-                        f"{path}: line {first_line} is longer than {LONGEST_LINE >> 20} MiB; end its lines"
-                    )
+                require_bounded(str(path), first_line, len(rest), longest_line)
                 continue
             text, rest = rest + chunk[:end], chunk[end:]
             yield Block(text, first_line, file.tell() - done)
             first_line, done = first_line + text.count(b"\n"), file.tell()
         if rest:
             yield Block(rest, first_line, file.tell() - done)
+
+
+def require_bounded(place: str, line: int, size: int, longest: float) -> None:
+    """Refuses a line of more than ``longest`` MiB, of which ``size`` bytes were read.
+
+    Raises:
+        KfrecError: it is longer.
+    """
+    if size > longest * MIB:
+        raise KfrecError(f"{place}: line {line} is longer than {longest:g} MiB; end its lines, or raise longest_line")
 
 
 def _require_bytes(path: Path) -> None:

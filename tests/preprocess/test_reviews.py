@@ -10,7 +10,7 @@ from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.amazon_reviews.user_runs import user_keys
 from components.errors import KfrecError
 from components.workflows.reading import RawReader
-from components.workflows.text_blocks import BLOCK_BYTES, LONGEST_LINE, Block, blocks
+from components.workflows.text_blocks import MIB, Block, blocks
 from tests.preprocess.raw import review_line
 
 
@@ -74,9 +74,10 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path, suffix: str) -> None:
 
 def test_a_small_file_with_an_endless_line_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "reviews.json.gz"
-    path.write_bytes(gzip.compress(b"first\n" + bytes(LONGEST_LINE + BLOCK_BYTES), 1))
-    with pytest.raises(KfrecError, match=r"reviews\.json\.gz: line 2 is longer than 64 MiB"):
-        list(blocks(path))
+    path.write_bytes(gzip.compress(b"first\n" + bytes(2 * MIB) + b"\n", 1))
+    assert sum(len(block.text) for block in blocks(path, 1 << 16)) == 2 * MIB + 7
+    with pytest.raises(KfrecError, match=r"reviews\.json\.gz: line 2 is longer than 1\.5 MiB; .* raise longest_line"):
+        list(blocks(path, 1 << 16, longest_line=1.5))
 
 
 NO_NAMES = {

@@ -63,7 +63,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     import_ahead("components.datasets.amazon_reviews.pipeline")
     with user_runs(scratch) as runs:
         earlier = earlier_vocabulary(parameters, scratch / "given")
-        reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
+        reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
         profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
         units = TimeUnits()
 

@@ -46,7 +46,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     files = find_days(job.raw, parameters)
     # Opened before the long work, so that errors show early.
     earlier = earlier_vocabulary(parameters.workflow, scratch / "given", CATEGORICAL) if parameters.workflow else None
-    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
+    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
     profiler = job.profiler.table("impressions", _COLUMNS, _KEY)
     days: list[list[Partition]] = []
     read, rows = 0, parameters.impressions_per_partition

@@ -71,7 +71,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     division = Division(parameters.seed, parameters.last_training_day, parameters.test_share, parameters.rate_folds)
     files = find_raw_files(job.raw)
     earlier = _earlier(parameters.workflow, division, scratch / "given")
-    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
+    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
     import_ahead("components.datasets.outbrain.passes")
     with (
         KeyRuns(scratch, "click_key", CLICK, display_keys) as clicks,

@@ -58,6 +58,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         place,
         parameters.seed,
         parameters.malformed_limit,
+        parameters.longest_line,
         job.folder / "quarantine",
         parameters.rows_per_partition,
         parameters.workers,

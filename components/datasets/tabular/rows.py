@@ -69,6 +69,7 @@ class Reading:
         place: location of the schema, for messages.
         seed: seed of a random split.
         malformed_limit: largest accepted share of malformed rows.
+        longest_line: longest accepted line of CSV, in MiB.
         quarantine: folder for malformed rows.
         rows_per_partition: rows of a partition.
         workers: processes that will work on the partitions.
@@ -80,6 +81,7 @@ class Reading:
     place: str
     seed: int
     malformed_limit: float
+    longest_line: float
     quarantine: Path
     rows_per_partition: int
     workers: int
@@ -107,7 +109,7 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
             refused = Quarantine(table.path, reading.quarantine, reading.malformed_limit, "rows of the schema")
             first = result.read
             with closing(refused):
-                for batch in batches(table.path, reading.schema, stated):
+                for batch in batches(table.path, reading.schema, stated, reading.longest_line):
                     rows, refusals, dropped = reader.convert(batch, table, result.read)
                     refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
                     result.read += len(batch.rows) + len(batch.bad)

@@ -43,7 +43,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     files = TEXTS.files(job.raw)
     beside = next((path for path in job.raw.paths("*") if VOCABULARY.matches(path.name)), None)
     given = given_vocabulary(parameters.workflow, beside, scratch / "given")
-    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
+    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
     profiler = job.profiler.table("documents", _COLUMNS, _KEY)
     partitions = Partitions(scratch, parameters.bytes_per_partition)
     least = 1.0

@@ -354,6 +354,12 @@ def test_quotes_that_a_backslash_escapes_are_stated(tmp_path: Path) -> None:
     assert vocabulary(made(tmp_path / "folders", folders), "city") == ["C:\\disk\\", "c0"]
 
 
+def test_an_endless_line_is_refused(tmp_path: Path) -> None:
+    endless = {"table.csv.gz": gzip.compress(_QUOTED.encode() + bytes(18 << 20), 1)}
+    error = error_of(tmp_path, endless, longest_line=8)
+    assert "table.csv.gz: line 61 is longer than 8 MiB; end its lines, or raise longest_line" in error
+
+
 def test_text_of_several_lines_may_have_as_many_commas_as_rows(tmp_path: Path) -> None:
     text = _QUOTED.replace("c1", '"Dear all,\nit is, as said, no row, yet, good\nbye"')
     assert len(samples(made(tmp_path, text), "train")["city"]) == 40

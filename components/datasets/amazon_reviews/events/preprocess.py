@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled, TableProfiler
 from components.datasets.amazon_reviews.events import CATEGORY as CATEGORY_COLUMN
-from components.datasets.amazon_reviews.events import EventSampling
 from components.datasets.amazon_reviews.histories import NO_CATEGORY
 from components.datasets.amazon_reviews.items import ITEM, write_items
 from components.datasets.amazon_reviews.preprocess import Read, earlier_vocabulary, write_data
@@ -68,7 +67,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 class _Reader:
     """Reads tables into events."""
 
-    def __init__(self, parameters: EventSampling, tables: Sequence[Path]) -> None:
+    def __init__(self, parameters: Any, tables: Sequence[Path]) -> None:
         self._parameters = parameters
         place = "user_column, item_column, time_column or category_column"
         self._stated = Stated(
@@ -108,7 +107,7 @@ class _Reader:
         """
         self.rows_of_table = 0
         with progress(f"reading {table.name}", table.stat().st_size, "bytes") as bar:
-            for batch in batches(table, self._layout, self._stated):
+            for batch in batches(table, self._layout, self._stated, self._parameters.longest_line):
                 refusals = Refusals(batch.rows, batch.lines)
                 events, categories = self._events(batch, refusals)
                 refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
