@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-fast test-processors lint format manifests images images-test cluster-test reference docs bench bench-full bench-gpu-model chaos ui clean
 
-UV_VERSION := 0.13.8
+UV_PINNED := .ci/uv.txt
 UV := .uv/bin/uv
 # The first interpreter on the path that is really a Python 3.10 or 3.11. Without one, uv brings a Python 3.11.
 PYTHON ?= $(shell for p in python3.11 python3.10 python3 python; do \
@@ -27,11 +27,11 @@ setup: $(READY) ## install everything into .venv (the first time compiles Horovo
 
 $(UV):
 	@test -n "$(HOST_PYTHON)" || { echo "error: no Python found; install Python 3.10 or newer, or say make PYTHON=/path/to/python" >&2; exit 2; }
-	@echo "setting up uv $(UV_VERSION) in .uv"
+	@echo "setting up uv in .uv"
 	@if $(HOST_PYTHON) -c 'import ensurepip' 2>/dev/null; then \
-	  $(HOST_PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); \
+	  $(HOST_PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(UV_PINNED); \
 	elif $(HOST_PYTHON) -m pip --version >/dev/null 2>&1; then \
-	  $(HOST_PYTHON) -m pip install --quiet --disable-pip-version-check --prefix .uv --ignore-installed uv==$(UV_VERSION) && \
+	  $(HOST_PYTHON) -m pip install --quiet --disable-pip-version-check --prefix .uv --ignore-installed --require-hashes -r $(UV_PINNED) && \
 	  test -x $(UV) || mv .uv/local/bin .uv/bin; \
 	else echo "error: $(HOST_PYTHON) has neither venv nor pip; on Debian: apt-get install python3-venv" >&2; exit 2; fi
 

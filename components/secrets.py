@@ -13,8 +13,9 @@ from typing import Any
 VARIABLE = "KFREC_SECRETS"
 # Replaces a redacted password.
 HIDDEN = "***"
-# What stands before the last @ of an address and its query; a secret key may hold slashes.
-_BEFORE_AT = re.compile(r"(?<=://)([^\s?#'\"<>]*)@")
+# What stands before the last @ of an address and its query; a secret key may hold slashes. A path that was meant as an
+# address has lost one of its two slashes.
+_BEFORE_AT = re.compile(r"(?<=\w\w:/)(/?)([^\s?#'\"<>]*)@")
 # A host and its port, so that the @ belongs to a path.
 _HOST = re.compile(r"[^:]*(:\d*)?")
 # Signatures and keys in a query.
@@ -30,12 +31,12 @@ def without_password(text: str) -> str:
 
 
 def _hidden(found: re.Match[str]) -> str:
-    before, slash, _ = found[1].partition("/")
+    before, slash, _ = found[2].partition("/")
     if slash and _HOST.fullmatch(before):
         return found[0]
     user, colon, _ = before.partition(":")
     # A name alone is a token.
-    return f"{user}:{HIDDEN}@" if colon else f"{HIDDEN}@"
+    return found[1] + (f"{user}:{HIDDEN}@" if colon else f"{HIDDEN}@")
 
 
 def without_passwords(values: dict[str, Any]) -> dict[str, Any]:

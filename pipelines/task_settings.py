@@ -188,8 +188,12 @@ def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettin
         registry: prefix of the images' names.
 
     Raises:
-        KfrecError: no such file, not YAML, an unknown name, or a value of the wrong type.
+        KfrecError: the registry is an address, no such file, not YAML, an unknown name, or a value of the wrong type.
     """
+    if "://" in registry or "@" in registry:
+        raise KfrecError(
+            f"--registry {registry}: is an address; give the prefix of images, such as registry.example/team"
+        )
     layers = [_read(path) for path in (DEFAULTS, file) if path is not None]
     steps = {}
     for step in STEPS:

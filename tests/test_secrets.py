@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import re
 import shutil
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 from kfp.local import subprocess_task_handler
 
 from components.errors import KfrecError
+from components.parameters import parameters_of
 from components.secrets import without_password
+from components.steps.catalog import STEPS
 from components.steps.command import command
-from pipelines.cli import main
+from components.storage import Retry
+from pipelines.cli import main, parser
+from pipelines.cli.commands import every_command
 from pipelines.defaults import Pipeline
 from pipelines.runs.lifecycle import run_folder
 from pipelines.runs.record import RunRecord, read_record
@@ -67,6 +75,8 @@ def holds_canary(folder: Path) -> list[str]:
         ("https://host:80/a@b and https://host/c@d", "https://host:80/a@b and https://host/c@d"),
         ("'https://me:secret@host/a': x@y", "'https://me:***@host/a': x@y"),
         ("a: b@c", "a: b@c"),
+        ("https:/me:secret@host/a: no such file", "https:/me:***@host/a: no such file"),
+        ("file:/home/me@work/a", "file:/home/me@work/a"),
     ],
 )
 def test_what_is_shown_of_an_address(text: str, shown: str) -> None:
@@ -143,6 +153,84 @@ def test_a_tracking_uri_with_a_password_is_shown_by_no_command(
         said = "".join(capfd.readouterr())
         assert "http://me:***@127.0.0.1:9" in said and CANARY not in said, words
     assert holds_canary(tmp_path) == []
+
+
+FORMS = (
+    f"http://me:{CANARY}/x@127.0.0.1:9/a?token={CANARY}&key={CANARY}&pass={CANARY}&auth={CANARY}&X-Amz-Signature={CANARY}",
+    f"https://{CANARY}@127.0.0.1:9/a",
+    f"s3://AKIA:{CANARY}/x@bucket/a?endpoint=127.0.0.1:9",
+    f"postgresql://me:{CANARY}@127.0.0.1:9/a",
+)
+# These name folders that are made on this machine, and a shell.
+_FOLDERS = {"workdir", "output", "cache_dir", "shared_folder", "shell"}
+
+
+@pytest.fixture
+def watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[[Callable[[], int]], None]:
+    """Runs a command with secrets and looks for them in what it printed, wrote, and passed to processes."""
+    started: list[object] = []
+    start = subprocess.Popen.__init__
+
+    def noting(process: subprocess.Popen[bytes], args: object, *others: Any, **options: Any) -> None:
+        started.append(args)
+        start(process, args, *others, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", noting)
+    make = Retry.__init__
+    at_once: dict[str, Any] = {"sleep": lambda seconds: None}
+    monkeypatch.setattr(Retry, "__init__", lambda retry, *given, **named: make(retry, *given, **at_once | named))
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("KFP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(job: Callable[[], int]) -> None:
+        with suppress(SystemExit):
+            job()
+        said = "".join(capfd.readouterr())
+        assert CANARY not in said, said
+        assert holds_canary(tmp_path) == [] and CANARY not in str(started)
+
+    return run
+
+
+def _options(name: str) -> list[argparse.Action]:
+    """The options and arguments of a command that take any text."""
+    commands = next(action.choices for action in parser()._actions if isinstance(action.choices, dict))
+    return [
+        action
+        for action in commands[name]._actions
+        if action.nargs is None and not action.choices and action.type is None and action.dest not in _FOLDERS
+    ]
+
+
+@pytest.mark.parametrize("name", sorted({*every_command()} - {"models", "completion"}))
+def test_no_command_shows_writes_or_passes_a_secret(name: str, watched: Callable[[Callable[[], int]], None]) -> None:
+    options = _options(name)
+    others = [action for action in options if action.required]
+    # --source sets the same parameter.
+    for action in (action for action in options if (name, action.dest) != ("run", "set")):
+        for form in FORMS:
+            words = [name]
+            for one in dict.fromkeys([*others, action]):
+                given = form if one is action else "plain.csv"
+                given = f"source={given}" if one.dest == "set" else given
+                words += [one.option_strings[0], given] if one.option_strings else [given]
+            with steps_in_process():
+                watched(lambda words=words: main(words))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_no_step_shows_writes_or_passes_a_secret(name: str, watched: Callable[[Callable[[], int]], None]) -> None:
+    step = STEPS[name]
+    folders = [f"--{folder}={folder}" for folder in (*step.inputs, *step.outputs)]
+    for parameter in parameters_of(step.parameters({})):
+        if isinstance(parameter.default, str) and not parameter.choices and parameter.name not in _FOLDERS:
+            for form in FORMS:
+                words = [*folders, f"--{parameter.name}={form}"]
+                watched(lambda words=words: command(name, words))  # type: ignore[misc]
 
 
 def test_a_message_has_no_password_whoever_writes_it() -> None:

@@ -29,7 +29,7 @@ class _Conversion:
         0.01, "Largest accepted share of malformed lines in a raw file", at_least=0, at_most=1
     )
     longest_line: float = param(
-        64, "Longest accepted line of a raw file; a small compressed file may hold a line of gigabytes", unit="MiB",
+        64.0, "Longest accepted line of a raw file; a small compressed file may hold a line of gigabytes", unit="MiB",
         at_least=8,
     )  # fmt: skip
     workflow: str = param(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from components.parameters import Parameter, parameters_of
+from components.secrets import without_password
 
 if TYPE_CHECKING:
     from components.steps.catalog import Step
@@ -36,7 +37,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Ends the process with status 2."""
         prefix = f"{self._shown_as}: " if self._shown_as else ""
-        print(f"error: {prefix}{self._mended(message)}; see {self.prog} --help", file=sys.stderr, flush=True)
+        mended = self._mended(without_password(message))
+        print(f"error: {prefix}{mended}; see {self.prog} --help", file=sys.stderr, flush=True)
         sys.exit(2)
 
     def _mended(self, message: str) -> str:

@@ -29,7 +29,8 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
         timeout: longest silence of a server, in seconds.
 
     Raises:
-        KfrecError: an unknown scheme, a missing client library, a folder that does not exist.
+        KfrecError: an unknown scheme, a missing client library, a folder that does not exist, or credentials that
+            the scheme does not have.
     """
     try:
         scheme = urlsplit(uri).scheme if "://" in uri else ""
@@ -39,6 +40,7 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
         raise KfrecError(
             f"{without_password(uri)}: cannot read {scheme}:// ; use a folder, http(s)://, gs://, s3:// or minio://"
         )
+    _require_plain(uri, scheme)
     module, name = _BACK_ENDS[scheme]
     try:
         store: type[Store] = getattr(importlib.import_module(module), name)
@@ -48,6 +50,24 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
             f"{uri}: reading {scheme}:// needs the package {error.name}; install kfrec with the extra {extra}"
         ) from None
     return store(uri, timeout)  # type: ignore[call-arg]
+
+
+def _require_plain(uri: str, scheme: str) -> None:
+    """Refuses credentials that client libraries take for a host or a bucket, and quote in their messages.
+
+    Raises:
+        KfrecError: there are some.
+    """
+    address = uri.partition("?")[0]
+    if scheme in ("http", "https"):
+        try:
+            _ = urlsplit(uri).port
+        except ValueError:
+            raise KfrecError(f"{uri}: has no host; write / in a user or a password as %2F") from None
+    elif scheme in ("gs", "s3", "minio") and without_password(address) != address:
+        raise KfrecError(
+            f"{uri}: has a key before the bucket; give it by the environment, as the client of {scheme}:// reads it"
+        )
 
 
 def is_uri(location: str) -> bool:

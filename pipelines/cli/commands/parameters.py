@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.parameters import Parameter
+from components.secrets import without_password
 from components.steps.catalog import STEPS
 from pipelines.cli.options import WORKDIR, add_after, add_pipeline, add_set, pipeline_of
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, TRAINING, Pipeline, whose_defaults
@@ -73,7 +74,7 @@ def _list(
 
 
 def _shown(value: object) -> str:
-    return str(value) if value != "" else "(empty)"
+    return without_password(str(value)) if value != "" else "(empty)"
 
 
 def _notes(parameter: Parameter, value: object, whose: str) -> str:
