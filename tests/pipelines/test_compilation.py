@@ -93,11 +93,8 @@ def test_each_step_has_retries_a_timeout_scratch_space_and_optional_mounts(docum
         assert int(executor["activeDeadlineSeconds"]) > 0
         assert [mount["mountPath"] for mount in executor["emptyDirMounts"]] == ["/tmp"]
         mounted = executor["configMapAsVolume"] + executor["secretAsVolume"]
-        assert {entry.get("configMapName", entry.get("secretName")) for entry in mounted} >= {
-            "kfrec-config",
-            "kfrec-object-store",
-            "kfrec-mlflow",
-        }
+        wanted = {"kfrec-config", "kfrec-object-store"}
+        assert {entry.get("configMapName", entry.get("secretName")) for entry in mounted} >= wanted
         assert all(entry["optional"] for entry in mounted)
 
 

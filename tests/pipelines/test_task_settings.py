@@ -9,6 +9,8 @@ from pipelines.compilation import compiled
 from pipelines.defaults import Pipeline
 from pipelines.task_settings import load_settings
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_every_step_has_settings_of_its_own() -> None:
     steps = load_settings().steps
@@ -81,3 +83,13 @@ def test_a_claim_is_mounted_where_the_settings_say(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match=r"absent\.yaml: cannot be read"):
         load_settings(tmp_path / "absent.yaml")
+
+
+def test_a_step_has_the_account_of_mlflow_only_if_it_speaks_to_it() -> None:
+    with_account = {name for name, settings in load_settings().steps.items() if "kfrec-mlflow" in settings.secrets}
+    speaking = {
+        path.parts[-2]
+        for path in ROOT.glob("components/*/*.py")
+        if path.parts[-2] in STEPS and "components.tracking" in path.read_text()
+    }
+    assert with_account == speaking and len(speaking) == 5
