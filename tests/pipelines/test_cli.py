@@ -195,9 +195,9 @@ def test_a_choice_is_no_parameter(choice: str, capsys: pytest.CaptureFixture[str
 
 
 def test_compiled_pipelines_of_another_data_set_have_their_own_name(tmp_path: Path) -> None:
-    assert main(["compile", "--model", "din", "--dataset", "tabular", "--output", str(tmp_path)]) == 0
-    text = (tmp_path / "din-tabular-training.yaml").read_text()
-    assert "table_schema" in text and "kfrec-din-tabular-training" in text
+    assert main(["compile", "--model", "dlrm", "--dataset", "tabular", "--output", str(tmp_path)]) == 0
+    text = (tmp_path / "dlrm-tabular-training.yaml").read_text()
+    assert "table_schema" in text and "kfrec-dlrm-tabular-training" in text
 
 
 def test_a_data_set_for_every_model_is_not_compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
