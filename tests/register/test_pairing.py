@@ -41,11 +41,12 @@ RETRIEVED = 20
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
-    """Data and models: a ranker with its evaluation, and retrievers; the good one is registered."""
+    """Data and models: rankers, one of them with its evaluation, and retrievers; the good pair is registered."""
     folder = tmp_path_factory.mktemp("shop")
     data = make_data(folder / "tfrecord", dataset="amazon_reviews", chosen=CHOSEN)
     add_counts(data, dict.fromkeys(NAMES, 7))
     make_known_model(folder / "ranker", data, GOOD)
+    make_known_model(folder / "bad ranker", data, BAD)
     make_known_retriever(folder / "good", data, GOOD)
     make_known_retriever(folder / "bad", data, BAD)
     clicks = make_data(folder / "clicks", dataset="amazon_reviews", rows=300)
@@ -56,6 +57,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
         evaluate(evaluated, tfrecord=clicks, model=folder / "ranker", evaluation=folder / "evaluation")
         add_version(folder, "retriever", "good")
         add_version(folder, "ranker", "ranker")
+        pair_up(folder, "served")
     return folder
 
 
@@ -101,13 +103,33 @@ def test_the_served_pair_lists_what_two_stages_recommend(shop: Path, store: str,
 
 
 def test_its_serving_input_and_signature_are_users_and_histories(shop: Path, store: str) -> None:
-    pair_up(shop, "described")
-    model = mlflow.pyfunc.load_model("models:/described@champion")
+    model = mlflow.pyfunc.load_model("models:/served@champion")
     assert model.metadata.signature.inputs.input_names() == ["user", "history"]
     asked = convert_input_example_to_serving_input(model.input_example)
     answer = invocations(asked, "application/json", model, model.metadata.get_input_schema())
     lists = json.loads(answer.response)["predictions"]
     assert [row["rank"] for row in lists] == [*range(1, len(lists) // 2 + 1)] * 2 and len(lists) == 2 * 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--retriever=retriever@champion"], "--model served@champion is a pair, with a first stage of its own"),
+        (["--top=21"], "--top 21 is above the 20 that served@champion retrieves"),
+    ],
+)
+def test_recommend_refuses_what_a_pair_cannot_give(
+    arguments: list[str], message: str, shop: Path, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recommend", "someone", "--history=B001", "--model=served@champion", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_both_stages_can_be_named_by_alias(shop: Path, store: str, tmp_path: Path) -> None:
+    lists = tmp_path / "lists.parquet"
+    stages = ["--model=models:/ranker@champion", "--retriever=models:/retriever@champion", "--retrieve=5"]
+    assert main(["recommend", "someone", f"--history={NAMES[-1]}", *stages, "--top=3", f"--output={lists}"]) == 0
+    assert pd.read_parquet(lists)["item"].tolist() == list(NAMES[-2:-5:-1])
 
 
 def test_the_register_step_pairs_its_model_with_the_other_stage(shop: Path, store: str, tmp_path: Path) -> None:
@@ -134,6 +156,15 @@ def test_a_pair_with_worse_lists_than_the_champion_pair_is_a_challenger(shop: Pa
     assert isinstance(worse, Registered) and worse.decision.alias == "challenger"
     assert worse.decision.score == 0 and "worse by" in worse.decision.reason
     assert aliases(store, "judged") == {"champion": 1, "challenger": 2}
+
+
+def test_a_second_stage_that_makes_the_lists_worse_is_not_promoted(shop: Path, store: str) -> None:
+    add_version(shop, "wrong ranker", "bad ranker")
+    pair = pair_up(shop, "spoilt", registered_model="wrong ranker")
+    assert isinstance(pair, Registered) and aliases(store, "spoilt") == {"challenger": 1}
+    # Of the last items, which are retrieved, it lists the first ones, and users chose the last twelve.
+    assert pair.decision.score == 0
+    assert "the order of its second stage is worse by 0.8500 (" in pair.decision.reason
 
 
 def test_no_pair_is_registered_before_both_stages_have_a_champion(shop: Path, store: str) -> None:
