@@ -78,11 +78,14 @@ class Patience:
         longest: seconds without an answer before giving up.
         first_wait: seconds before the first retry; doubles up to longest_wait.
         longest_wait: maximum seconds between retries.
+        rights: seconds for which a server may forbid what it has allowed before: one that has just started forbids
+            everything until it has read the roles.
     """
 
     longest: float = 900.0
     first_wait: float = 0.5
     longest_wait: float = 15.0
+    rights: float = 60.0
 
 
 @dataclass
@@ -105,6 +108,7 @@ class Cluster:
         api = impatient_client()
         self._host = api.configuration.host
         self._objects, self._core = client.CustomObjectsApi(api), client.CoreV1Api(api)
+        self._allowed: set[tuple[str, str]] = set()
 
     def create(self, body: Json) -> Json:
         """Creates an object.
@@ -165,8 +169,9 @@ class Cluster:
             Expired: the version is too old, or the connection broke: ``get`` the object and watch from its version.
             Refused: watching is not allowed.
         """
+        stream_of = self._objects.list_namespaced_custom_object
         stream = watch.Watch().stream(
-            self._objects.list_namespaced_custom_object,
+            stream_of,
             *self._resource,
             field_selector=f"metadata.name={name}",
             resource_version=version,
@@ -177,7 +182,7 @@ class Cluster:
             for event in stream:
                 yield event["type"], event["object"]
         except ApiException as error:
-            if error.status in (*_BUSY, 410):
+            if error.status in (*_BUSY, 410) or self._was_allowed(error, stream_of, *self._resource):
                 raise Expired from error
             raise refused(error) from error
         except (HTTPError, ValueError) as error:  # a truncated line is not JSON
@@ -224,8 +229,9 @@ class Cluster:
             Refused: the pod is gone or has not started.
         """
         options: Json = {"since_seconds": since_seconds, "tail_lines": tail}
+        read = self._core.read_namespaced_pod_log
         try:
-            answer = self._core.read_namespaced_pod_log(
+            answer = read(
                 pod,
                 self.namespace,
                 follow=follow,
@@ -234,6 +240,7 @@ class Cluster:
                 _request_timeout=_TIMEOUT,
                 **{name: value for name, value in options.items() if value is not None},
             )
+            self._allowed.add(_right(read))
             rest = b""
             for block in answer.stream(65536, decode_content=False):
                 *lines, rest = (rest + block).split(b"\n")
@@ -241,7 +248,8 @@ class Cluster:
             if rest:
                 yield rest.decode(errors="replace")
         except ApiException as error:
-            raise (Expired() if error.status in _BUSY else refused(error)) from error
+            away = error.status in _BUSY or self._was_allowed(error, read)
+            raise (Expired() if away else refused(error)) from error
         except HTTPError as error:
             raise Expired from error
 
@@ -276,13 +284,17 @@ class Cluster:
         while True:
             try:
                 answer = request(*args, _request_timeout=_TIMEOUT, **options)
+                self._allowed.add(_right(request, *args))
                 if reported:
                     self.echo("the Kubernetes API answers again")
                 return answer
             except ApiException as error:
-                if error.status not in _BUSY or _over_quota(error):
+                if self._was_allowed(error, request, *args) and time.monotonic() - started < self.patience.rights:
+                    reason = f"forbids what it allowed before ({error.status})"
+                elif error.status in _BUSY:
+                    reason = f"answers {error.status}"
+                else:
                     raise refused(error) from error
-                reason = f"answers {error.status}"
             except HTTPError as error:
                 reason = f"does not answer ({type(error).__name__})"
             away = time.monotonic() - started
@@ -296,6 +308,15 @@ class Cluster:
                 reported = True
             time.sleep(wait)
             wait = min(2 * wait, self.patience.longest_wait)
+
+    def _was_allowed(self, error: ApiException, request: Callable[..., Any], *args: Any) -> bool:
+        """Whether the server forbids a request of a kind that it has answered before."""
+        return error.status == 403 and not _over_quota(error) and _right(request, *args) in self._allowed
+
+
+def _right(request: Callable[..., Any], *args: Any) -> tuple[str, str]:
+    """The method, and the plural of a custom object."""
+    return request.__name__, str(args[3]) if len(args) > 3 else ""
 
 
 def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:

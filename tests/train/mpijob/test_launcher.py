@@ -205,6 +205,31 @@ def test_an_api_server_may_be_away_for_half_a_minute(place: Make, monkeypatch: p
     assert (here.folder / "worker.log").read_text() == "[0] trained\n"
 
 
+def test_an_api_server_that_has_not_read_the_roles_yet_is_asked_again(place: Make, tmp_path: Path) -> None:
+    here = place(until(tmp_path / "event"))
+    joined = in_background(here.run)
+    wait_for(lambda: here.operator.tries)
+    here.wait_for_a_look()
+    here.api.forbidden = {"mpijobs"}
+    wait_for(lambda: any("forbids what it allowed before" in line for line in here.told))
+    here.api.forbidden = set()
+    (tmp_path / "event").touch()
+    assert joined() is None
+    assert (here.folder / "worker.log").read_text() == "[0] trained\n"
+
+
+def test_rights_that_are_taken_away_end_the_step(place: Make) -> None:
+    here = place(slowly(UNTIL_ENDED))
+    launcher = here.launcher()
+    launcher._cluster.patience = type(launcher._cluster.patience)(first_wait=0.05, rights=0.5)
+    joined = in_background(lambda: launcher.run(2, [], here.folder / "log"))
+    wait_for(lambda: here.operator.tries)
+    here.wait_for_a_look()
+    here.api.forbidden = {"mpijobs"}
+    error = joined()
+    assert isinstance(error, KfrecError) and "the service account may not do this" in str(error)
+
+
 def test_an_api_server_that_stays_away_is_given_up_in_one_line(place: Make) -> None:
     here = place(slowly(UNTIL_ENDED))
     launcher = here.launcher()
