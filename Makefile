@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-processors lint format manifests images images-test cluster-test reference docs bench bench-full bench-gpu-model chaos ui clean
+.PHONY: help setup run test test-fast test-processors lint format manifests images cluster-test reference docs bench bench-full bench-gpu-model chaos ui clean
 
 UV_PINNED := .ci/uv.txt
 UV := .uv/bin/uv
@@ -79,9 +79,6 @@ docs: $(READY) ## build the pages of docs/ as a site in build/docs
 
 images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu train"] [REVISION=...] [PUSH=1] [DRY_RUN=1]
 	@.venv/bin/python -m images.build --registry "$(REGISTRY)" --revision "$(REVISION)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run) $(IMAGES)
-
-images-test: $(READY) ## build the images on stand-ins of their bases and run them, with podman (a quarter of an hour, as root)
-	@.venv/bin/python -m tests.images.trial
 
 cluster-test: $(READY) ## run the images and manifests on real servers: make cluster-test [ONLY=tests/cluster/suite/test_rights.py]
 	@.venv/bin/python -m tests.cluster $(ONLY)
