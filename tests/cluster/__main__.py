@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.cluster.build import CACHE, build
 from tests.cluster.images import image_store
-from tests.cluster.isolation import ROOT, isolated, left_behind
+from tests.cluster.isolation import ROOT, isolated, lacks_isolation, left_behind
 from tests.cluster.test_killed import WARM
 from tests.waiting import wait_for
 
@@ -65,8 +65,8 @@ def main(arguments: list[str]) -> int:
 
 def lacks() -> str:
     """What this machine lacks for a node; empty where it lacks nothing."""
-    if os.getuid() != 0:
-        return "namespaces and cgroups need root"
+    if told := lacks_isolation():
+        return told
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     missing = [name for name in _PROGRAMS if shutil.which(name, path=path) is None]
     if not Path("/usr/lib/cni/ptp").exists():

@@ -32,6 +32,18 @@ _END_SECONDS = 60
 _WEIGHTS = {"cpu.shares": "8192", "cpu.weight": "800"}
 
 
+def lacks_isolation() -> str:
+    """What this machine lacks for a node's namespaces, cgroups and settings; empty where it lacks nothing."""
+    if os.getuid() != 0:
+        return "namespaces and cgroups need root"
+    tried = subprocess.run(["unshare", *_NAMESPACES, "--fork", "true"], capture_output=True, text=True)
+    if tried.returncode:
+        return tried.stderr.strip()
+    places = [Path("/proc/sys"), *(group.parent for group in cgroups(ROOT))]
+    read_only = [str(place) for place in places if os.statvfs(place).f_flag & os.ST_RDONLY]
+    return f"read-only: {', '.join(read_only)}" if read_only else ""
+
+
 class Node:
     """A running node.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.isolation import ROOT, cgroups, isolated, left_behind
+from tests.cluster.isolation import ROOT, cgroups, isolated, lacks_isolation, left_behind
 from tests.waiting import wait_for
 
 _PANIC = Path("/proc/sys/kernel/panic")
@@ -34,14 +34,7 @@ with isolated(Path(sys.argv[1]), "sh", "-c", sys.argv[2]):
 """
 
 
-def lacks() -> str:
-    if os.getuid() != 0:
-        return "namespaces and cgroups need root"
-    tried = subprocess.run(["unshare", "--mount", "--net", "--pid", "--fork", "true"], capture_output=True, text=True)
-    return tried.stderr.strip() if tried.returncode else ""
-
-
-pytestmark = pytest.mark.skipif(bool(lacks()), reason=lacks() or "unused")
+pytestmark = pytest.mark.skipif(bool(lacks_isolation()), reason=lacks_isolation() or "unused")
 
 
 def child(folder: Path) -> str:
