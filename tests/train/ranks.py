@@ -50,7 +50,6 @@ TOGETHER = (
     "tests.models.layers.test_global_batch",
     "tests.models.test_sasrec",
     "tests.train.loop.test_sharded",
-    "tests.train.mpijob.test_recovery",
     "tests.train.test_best_epoch",
     "tests.train.test_electra",
     "tests.train.test_wide_and_deep",
