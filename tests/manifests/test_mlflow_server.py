@@ -102,7 +102,7 @@ class Server:
 
 def register(client: MlflowClient) -> None:
     """A run with an artifact, and a version of a model with an alias."""
-    run = client.create_run(client.create_experiment("kfrec")).info
+    run = client.create_run(client.create_experiment("of the server")).info
     client.log_metric(run.run_id, "test_auc", 0.83)
     client.log_text(run.run_id, "weights", "model/weights.txt")
     client.create_registered_model("ctr")

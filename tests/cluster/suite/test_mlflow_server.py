@@ -58,5 +58,5 @@ def test_the_server_refuses_wrong_passwords_and_foreign_hosts(place: Place) -> N
 
         assert status(right) == 200
         assert [status(auth) for auth in (None, (right[0], "wrong"), ("admin", "password1234"))] == [401] * 3
-        assert status(right, Host="kfrec-mlflow.example.org:5000") == 200
-        assert status(right, Host="attacker.example.org") == 403
+        assert status(right, Host=f"kfrec-mlflow.{place.namespace}.svc:5000") == 200
+        assert [status(right, Host=host) for host in ("kfrec-mlflow.example.org:5000", "example.org")] == [403] * 2

@@ -70,18 +70,17 @@ def test_a_worker_without_enough_memory_ends_the_training_with_a_line(place: Pla
     assert_nothing_runs(training)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_step_that_is_ended_finds_its_training_again(place: Place, trained: Run, how: signal.Signals) -> None:
+def test_a_step_that_is_ended_and_then_killed_finds_its_training_again(place: Place, trained: Run) -> None:
     training = Training(trained)
-    job = training.await_checkpoint()
-    if how == signal.SIGTERM:
-        k8s.kubectl("-n", place.namespace, "exec", training.pod, "--", "python", "-c", "import os; os.kill(1, 15)")
-    else:
-        in_pod(place.namespace, training.pod, KILL.format(word="executor_main", signal=9))
+    name = training.await_checkpoint().rsplit("-", 1)[0]
+    k8s.kubectl("-n", place.namespace, "exec", training.pod, "--", "python", "-c", "import os; os.kill(1, 15)")
     assert training.run.finish(training.pod) is None
     training.pod = training.run.start("train", 1)
-    said = training.finish()
-    assert job.rsplit("-", 1)[0] in said
+    training.await_line(name)
+    in_pod(place.namespace, training.pod, KILL.format(word="executor_main", signal=9))
+    assert training.run.finish(training.pod) is None
+    training.pod = training.run.start("train", 2)
+    assert name in training.finish()
     assert_same_model(training, trained)
     assert_nothing_runs(training)
 
@@ -118,7 +117,7 @@ def terminated(training: Training) -> None:
     k8s.await_gone(namespace, "pod", training.pod)
 
 
-def test_an_api_server_that_is_started_again_ends_no_training(place: Place, trained: Run) -> None:
+def test_an_api_server_a_store_and_a_tracking_server_that_are_away_end_no_training(place: Place, trained: Run) -> None:
     folder = node_folder()
     training = Training(trained)
     training.await_checkpoint()
@@ -126,15 +125,7 @@ def test_an_api_server_that_is_started_again_ends_no_training(place: Place, trai
     os.kill(process, signal.SIGKILL)
     wait_for(lambda: server(folder, "kube-apiserver") != process)
     wait_for(lambda: k8s.tried("get", "--raw", "/readyz").returncode == 0)
-    said = training.finish()
-    assert "restart 1 of" not in said, said
-    assert_same_model(training, trained)
-
-
-def test_a_store_and_a_tracking_server_that_are_away_end_no_training(place: Place, trained: Run) -> None:
-    folder = node_folder()
-    training = Training(trained)
-    training.await_checkpoint()
+    assert "restart 1 of" not in training.run.log(training.pod)
     deployment = ["-n", place.namespace, "scale", "deployment/kfrec-mlflow"]
     k8s.kubectl(*deployment, "--replicas=0")
     with stopped(folder, "seaweedfs"):
