@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cluster import kubectl as k8s
 from tests.cluster.servers import NODE
 from tests.cluster.steps import Place, Run
