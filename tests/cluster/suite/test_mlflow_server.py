@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import requests
-from mlflow import MlflowClient
 
+from components.tracking.store import connect
 from tests.cluster import kubectl as k8s
 from tests.cluster.steps import Place
 from tests.cluster.suite.conftest import forwarded, secret_of
@@ -39,11 +39,13 @@ def test_runs_and_models_outlive_a_restart_of_the_server(
     )
     assert "made account kfrec" in k8s.log(place.namespace, server_pod(place), "-c", "account")
     with forwarded(place.namespace, "service/kfrec-mlflow", 5000) as url:
-        register(MlflowClient(tracking_uri=url, registry_uri=url))
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+        register(connect())
     restart(place)
     assert "account kfrec is as it was" in k8s.log(place.namespace, server_pod(place), "-c", "account")
     with forwarded(place.namespace, "service/kfrec-mlflow", 5000) as url:
-        client = MlflowClient(tracking_uri=url, registry_uri=url)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+        client = connect()
         assert found(client, tmp_path) == (1, 0.83, "weights")
         client.delete_registered_model("ctr")
 
