@@ -374,7 +374,7 @@ def impatient_client() -> client.ApiClient:
 
 
 def _over_quota(error: ApiException) -> bool:
-    return error.status == 403 and "exceeded quota" in (error.body or "")
+    return error.status == 403 and "exceeded quota" in refused(error).message
 
 
 def refused(error: ApiException) -> Refused:
