@@ -17,7 +17,7 @@ class Generation:
     """Parameters of the synthetic corpus."""
 
     synthetic_documents: int = param(
-        4000, "Documents of the synthetic corpus, of about 90 words each", unit="documents", at_least=2
+        4000, "Documents of the synthetic corpus, of about 60 words each", unit="documents", at_least=2
     )
 
 

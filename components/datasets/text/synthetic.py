@@ -31,9 +31,7 @@ _SYLLABLES = (
     "mi",
 )
 TOPICS, NOUNS, VERBS, ADJECTIVES, ADVERBS = 8, 24, 24, 40, 40
-# Documents that fill a sample of 128 tokens.
-_SENTENCES = (8, 13)
-_THINGS = 3
+_SENTENCES = (4, 9)
 # One document in so many has plain facts.
 _FACTS = 4
 
@@ -44,8 +42,8 @@ def write_synthetic(parameters: Any, folder: Path) -> None:
     A document has one of eight topics, each with nouns and verbs of its own. A sentence is subject, verb and object,
     with an adjective before each noun and possibly an adverb before the verb, which are the same for all topics. The
     verb is the one of its subject, and the object is the noun that follows the subject's in the order of the topic. So
-    verb and object are certain given the subject, and nothing beside them tells them. Every fourth document has plain
-    facts in the words of the synthetic questions, which a model that is pre-trained on it is asked.
+    verb and object are certain given the subject, and nothing beside them tells them. Every fourth document asks
+    and states plain facts, in the words of the synthetic questions that a fine-tuning has.
     """
     language = Language(parameters.seed)
     documents = parameters.synthetic_documents
@@ -58,8 +56,9 @@ def write_synthetic(parameters: Any, folder: Path) -> None:
 
 
 def _facts(random: Random) -> list[str]:
-    stated = [subject for _ in range(_THINGS) for subject in drawn_subjects(random, 1)[0]]
-    return [subject.sentence(random.choice(subject.kind.values), random) for subject in stated]
+    stated, _ = drawn_subjects(random, 1)
+    answered = ((subject, random.choice(subject.kind.values)) for subject in stated)
+    return [line for subject, value in answered for line in (subject.question, subject.sentence(value, random))]
 
 
 class Language:
