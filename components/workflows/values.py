@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from datetime import date
 from functools import cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BeforeValidator, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from components.errors import KfrecError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # As pandas.read_csv, with \\N of databases and NaT of pandas' own files.
 DEFAULT_MISSING = (
