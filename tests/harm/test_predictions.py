@@ -24,7 +24,7 @@ _FILES: dict[str, tuple[str, bytes, str]] = {
     "nothing": ("a.csv", b"", "a.csv"),
     "a header alone": ("a.csv", _HEAD.encode(), "no rows"),
     "no item": ("a.csv", b"user,history\nU1,B000\n", "no column item"),
-    "another separator": ("a.csv", b"user;history;item\nU1;B000;B001\n", "no column user"),
+    "another separator": ("a.csv", b"user;history;item\nU1;B000;B001\n", "separated by ';'"),
     "too few values": ("a.csv", f"{_HEAD}{_LINE}U1\n".encode(), "a.csv"),
     "a column twice": ("a.csv", b"user,history,item,item\nU1,B000,B001,B001\n", "two columns 'item'"),
     "scores already": ("a.csv", b"user,history,item,probability\nU1,B000,B001,0.5\n", "probability"),
