@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -219,7 +220,7 @@ def test_no_command_shows_writes_or_passes_a_secret(name: str, watched: Callable
                 given = f"source={given}" if one.dest == "set" else given
                 words += [one.option_strings[0], given] if one.option_strings else [given]
             with steps_in_process():
-                watched(lambda words=words: main(words))  # type: ignore[misc]
+                watched(partial(main, words))
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -230,7 +231,7 @@ def test_no_step_shows_writes_or_passes_a_secret(name: str, watched: Callable[[C
         if isinstance(parameter.default, str) and not parameter.choices and parameter.name not in _FOLDERS:
             for form in FORMS:
                 words = [*folders, f"--{parameter.name}={form}"]
-                watched(lambda words=words: command(name, words))  # type: ignore[misc]
+                watched(partial(command, name, words))
 
 
 def test_a_message_has_no_password_whoever_writes_it() -> None:
