@@ -11,9 +11,14 @@ UNTIL_ENDED = 3600
 """Seconds that a process sleeps which the test is to end."""
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    """Waits until the condition holds; fails after LONGEST."""
+def wait_for(condition: Callable[[], object], pause: float = 0.02) -> None:
+    """Waits until the condition holds; fails after LONGEST.
+
+    Args:
+        condition: tried until it is true.
+        pause: between two tries, in seconds.
+    """
     until = time.monotonic() + LONGEST
     while not condition():
         assert time.monotonic() < until, f"waited {LONGEST:.0f} s in vain"
-        time.sleep(0.02)
+        time.sleep(pause)

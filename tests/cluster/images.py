@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 PAUSE = "localhost/kfrec-pause:1"
 # None that exists; the overlays' own is a placeholder that `kfrec doctor` refuses.
 REGISTRY = "registry.kfrec.internal"
-POSTGRES = "docker.io/library/postgres:16.4"
+POSTGRES = "docker.io/library/postgres:16.13-bookworm"
 KUEUE = "localhost/kfrec-kueue:1"
 _IDENTITIES = "images.json"
 _POSTGRES = Path(__file__).with_name("postgres")

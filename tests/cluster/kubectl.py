@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 import yaml
 
-from tests.waiting import wait_for
+from tests import waiting
 
 Json = dict[str, Any]
+# A try is some kubectl processes: without a pause they would take a core from what is waited for.
+_PAUSE = 1.0
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Waits until the condition, which asks the API server, holds."""
+    waiting.wait_for(condition, _PAUSE)
 
 
 def tried(*arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,6 @@ from pipelines.compilation import compiled
 from pipelines.defaults import Pipeline
 from pipelines.task_settings import load_settings
 from tests.cluster import kubectl as k8s
-from tests.waiting import wait_for
 
 Json = dict[str, Any]
 BUCKET = "mlpipeline"
@@ -129,7 +128,7 @@ class Run:
         Raises:
             Failed: the pod vanished.
         """
-        wait_for(lambda: k8s.phase(self.place.namespace, pod) in ("Succeeded", "Failed", ""))
+        k8s.wait_for(lambda: k8s.phase(self.place.namespace, pod) in ("Succeeded", "Failed", ""))
         ended, said = k8s.phase(self.place.namespace, pod), self.log(pod)
         if not ended:
             raise Failed(f"pod {pod} was deleted", said)

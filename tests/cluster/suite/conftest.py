@@ -6,6 +6,7 @@ import atexit
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from tests.cluster.servers import ADDRESS, KEYS, STORE_PORT
 from tests.cluster.steps import BUCKET, Place, Run
 from tests.fakes.handler import free_port
 from tests.fakes.kfp_api import KfpApi
-from tests.waiting import LONGEST, wait_for
+from tests.waiting import LONGEST
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]
@@ -71,6 +72,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def with_registry(folder: Path, registry: str) -> Path:
     """The overlay with the images' registry in it, as its user writes it there; in a copy of the manifests."""
     shutil.copytree(MANIFESTS, folder)
+    if "KFREC_CLUSTER_NODE" in os.environ:
+        database = folder / "components" / "postgres" / "postgres.yaml"
+        database.write_text(re.sub(r"@sha256:\w+", "", database.read_text()))  # its image there is our own
     for file in (folder / "overlays" / OVERLAY).glob("*.yaml"):
         file.write_text(file.read_text().replace(PLACEHOLDER, registry))
     return folder / "overlays" / OVERLAY
@@ -140,7 +144,7 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     name = f"kfrec-test-{os.getpid()}-{abs(hash(request.node.name)) % 10**6}"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     k8s.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}])
-    wait_for(lambda: k8s.found(name, "serviceaccount", "default"))
+    k8s.wait_for(lambda: k8s.found(name, "serviceaccount", "default"))
     yield name
     k8s.kubectl("delete", "namespace", name, "--wait=false")
 
@@ -233,13 +237,18 @@ class Training:
             found = store().list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", ())
             return any("checkpoint" in entry["Key"] for entry in found) and bool(self.jobs())
 
-        wait_for(there)
+        k8s.wait_for(there)
+        return self.jobs()[-1]
+
+    def await_job_after(self, job: str) -> str:
+        """Waits for the job that replaces another one, and returns its name."""
+        k8s.wait_for(lambda: self.jobs() and self.jobs()[-1] > job)
         return self.jobs()[-1]
 
     def await_line(self, text: str) -> None:
         """Waits until the step says something."""
         ended = ("Succeeded", "Failed", "")
-        wait_for(lambda: text in self.run.log(self.pod) or k8s.phase(self._namespace, self.pod) in ended)
+        k8s.wait_for(lambda: text in self.run.log(self.pod) or k8s.phase(self._namespace, self.pod) in ended)
         assert text in self.run.log(self.pod), self.run.log(self.pod)
 
     def finish(self) -> str:
@@ -279,7 +288,7 @@ def assert_nothing_runs(training: Training) -> None:
     def running() -> list[str]:
         return [pod for pod in training.pods() if k8s.phase(namespace, pod) in ("Pending", "Running")]
 
-    wait_for(lambda: not running())
+    k8s.wait_for(lambda: not running())
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from components.train.mpijob.job import mpijob
 from components.train.mpijob.settings import JobSettings
 from tests.cluster import kubectl as k8s
 from tests.cluster.suite.conftest import MANIFESTS, in_namespace
-from tests.waiting import wait_for
 
 Json = dict[str, Any]
 Change = Callable[[Json], object]
@@ -55,7 +54,7 @@ def installed(namespace: str, tmp_path: Path) -> str:
     k8s.kubectl("apply", "-k", str(folder))
     other = job(namespace)
     container(other)["image"] = "elsewhere/image"
-    wait_for(lambda: "kfrec-admission" in created(namespace, "kfrec-pipeline", other))
+    k8s.wait_for(lambda: "kfrec-admission" in created(namespace, "kfrec-pipeline", other))
     return namespace
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.cluster import kubectl as k8s
 from tests.cluster.steps import Place
 from tests.fakes.kfp_api import KfpApi
-from tests.waiting import wait_for
 
 
 def test_doctor_finds_an_installation_that_works(place: Place, kfp: KfpApi) -> None:
@@ -17,7 +16,7 @@ def test_doctor_finds_an_installation_that_works(place: Place, kfp: KfpApi) -> N
         assert body is not None
         return any(entry["type"] in ("Complete", "Failed") for entry in body["status"].get("conditions", ()))
 
-    wait_for(ended)
+    k8s.wait_for(ended)
     said = k8s.kubectl("-n", namespace, "logs", "job/doctor")
     k8s.kubectl("-n", namespace, "delete", "job", "doctor")
     assert "kfrec submit can work there" in said, said

@@ -21,7 +21,7 @@ from tests.cluster.suite.conftest import (
     node_folder,
     patched_settings,
 )
-from tests.waiting import LONGEST, wait_for
+from tests.waiting import LONGEST
 
 Json = dict[str, Any]
 QUEUE = "kfrec"
@@ -62,7 +62,7 @@ def queue(kueue: None, place: Place) -> Iterator[None]:
         yield
     # A queue with jobs is not deleted, and their finalizers need Kueue.
     k8s.kubectl("-n", place.namespace, "delete", "mpijobs,jobs", "-l", f"{_LABEL}={QUEUE}")
-    wait_for(lambda: k8s.listed(place.namespace, "workloads.kueue.x-k8s.io") == [])
+    k8s.wait_for(lambda: k8s.listed(place.namespace, "workloads.kueue.x-k8s.io") == [])
     k8s.kubectl("delete", "workloadpriorityclass", _URGENT)
     k8s.kubectl("-n", place.namespace, "delete", "-f", str(_COMPONENT / "queue.yaml"))
     k8s.kubectl("delete", "-f", str(_COMPONENT / "quota.yaml"))
@@ -70,7 +70,7 @@ def queue(kueue: None, place: Place) -> Iterator[None]:
 
 def _applied(namespace: str, file: Path) -> None:
     """Applies a file as soon as Kueue's webhooks answer."""
-    wait_for(lambda: k8s.tried("-n", namespace, "apply", "-f", str(file)).returncode == 0)
+    k8s.wait_for(lambda: k8s.tried("-n", namespace, "apply", "-f", str(file)).returncode == 0)
 
 
 def quota(cores: int) -> None:
@@ -104,8 +104,8 @@ def test_a_training_waits_for_quota_and_resumes_after_it_is_preempted(place: Pla
     quota(1)
     training.await_checkpoint()
     k8s.apply([urgent_job(place)])
-    wait_for(lambda: k8s.found(namespace, "job", _URGENT)["status"].get("active"))  # type: ignore[index]
-    wait_for(lambda: training.pods() == [])
+    k8s.wait_for(lambda: k8s.found(namespace, "job", _URGENT)["status"].get("active"))  # type: ignore[index]
+    k8s.wait_for(lambda: training.pods() == [])
     assert training.jobs() == [job]
     k8s.kubectl("-n", namespace, "delete", "job", _URGENT)
     assert "resuming from the checkpoint" in training.finish()

@@ -13,7 +13,6 @@ import yaml
 from tests.cluster import kubectl as k8s
 from tests.cluster.suite.conftest import MANIFESTS, in_namespace
 from tests.manifests.pods import pod_templates
-from tests.waiting import wait_for
 
 Json = dict[str, Any]
 OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())
@@ -83,7 +82,7 @@ def applied_and_deleted(folder: Path, namespace: str) -> None:
     claims = {name for kind, name in objects_in(namespace) if kind == "PersistentVolumeClaim"}
     # Kubernetes keeps the claims of a StatefulSet: the database outlives a deleted overlay.
     assert claims <= {"data-kfrec-postgres-0"}
-    wait_for(lambda: objects_in(namespace) <= {("PersistentVolumeClaim", "data-kfrec-postgres-0")})
+    k8s.wait_for(lambda: objects_in(namespace) <= {("PersistentVolumeClaim", "data-kfrec-postgres-0")})
 
 
 def assert_pod_is_let_in(template: Json, namespace: str, claims: Iterable[Json] = ()) -> None:

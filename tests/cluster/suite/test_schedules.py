@@ -8,7 +8,6 @@ from __future__ import annotations
 from tests.cluster import kubectl as k8s
 from tests.cluster.steps import Place
 from tests.fakes.kfp_api import KfpApi
-from tests.waiting import wait_for
 
 SCHEDULE, SUSPENDED = "kfrec-weekly", "kfrec-nightly"
 _MANUAL = "cronjob.kubernetes.io/instantiate"
@@ -39,7 +38,7 @@ def test_a_schedule_fires_once_while_its_run_goes_on_and_ends_when_it_is_deleted
     namespace = place.namespace
     every_minute(namespace, SUSPENDED, suspend=True)
     every_minute(namespace, SCHEDULE, suspend=False)
-    wait_for(lambda: len(jobs_of(namespace, SCHEDULE)) >= 2)
+    k8s.wait_for(lambda: len(jobs_of(namespace, SCHEDULE)) >= 2)
     first, second = jobs_of(namespace, SCHEDULE)[:2]
     assert "not started" not in said(namespace, first) and len(kfp.runs) == 1
     (run,) = kfp.runs.values()
@@ -49,5 +48,5 @@ def test_a_schedule_fires_once_while_its_run_goes_on_and_ends_when_it_is_deleted
     assert jobs_of(namespace, SUSPENDED) == []
     # Jobs of a deleted CronJob go with it.
     k8s.kubectl("-n", namespace, "delete", "cronjob", SCHEDULE)
-    wait_for(lambda: jobs_of(namespace, SCHEDULE) == [])
+    k8s.wait_for(lambda: jobs_of(namespace, SCHEDULE) == [])
     assert len(kfp.runs) == 1

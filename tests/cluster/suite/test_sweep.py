@@ -14,7 +14,7 @@ from tests.cluster import kubectl as k8s
 from tests.cluster.steps import Place, Run
 from tests.cluster.suite.conftest import VALUES
 from tests.pipelines.sweep.test_katib import mutated, trial
-from tests.waiting import LONGEST, wait_for
+from tests.waiting import LONGEST
 
 _NAME = "kfrec-test-sweep"
 _OF_THE_TRAIN_STEP = ("embedding_dim", "global_batch_size", "train_seed", "pod_memory", "pod_cpu", "shared_memory")
@@ -53,7 +53,7 @@ def test_a_trial_trains_in_a_pod_of_its_own_and_its_metric_is_found(
         assert body is not None
         return any(entry["type"] in ("Complete", "Failed") for entry in body["status"].get("conditions", ()))
 
-    wait_for(ended)
+    k8s.wait_for(ended)
     told = k8s.kubectl("-n", place.namespace, "logs", f"job/{_NAME}", "--all-containers")
     logged = k8s.kubectl("-n", place.namespace, "logs", f"job/{_NAME}", "-c", collector["name"])
     k8s.kubectl("-n", place.namespace, "delete", "job", _NAME)

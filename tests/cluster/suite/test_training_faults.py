@@ -22,29 +22,22 @@ from tests.cluster.suite.conftest import (
     node_folder,
     patched_settings,
 )
-from tests.waiting import wait_for
 
 Json = dict[str, Any]
 _WORKER = "components.train.worker"
 _AWAY_SECONDS = 30
 
 
-def test_a_killed_worker_is_replaced(place: Place, trained: Run) -> None:
+def test_workers_that_are_killed_and_deleted_by_force_are_replaced(place: Place, trained: Run) -> None:
     training = Training(trained)
-    job = training.await_checkpoint()
-    in_pod(place.namespace, f"{job}-worker-1", KILL.format(word=_WORKER, signal=9))
+    first = training.await_checkpoint()
+    in_pod(place.namespace, f"{first}-worker-1", KILL.format(word=_WORKER, signal=9))
+    training.await_line("restart 1 of 2 resumes from the newest checkpoint")
+    second = f"{training.await_job_after(first)}-worker-1"
+    k8s.wait_for(lambda: k8s.phase(place.namespace, second) == "Running")
+    k8s.kubectl("-n", place.namespace, "delete", "pod", second, "--force", "--grace-period=0")
     said = training.finish()
-    assert "restart 1 of 2 resumes from the newest checkpoint" in said
-    assert_same_model(training, trained)
-    assert_nothing_runs(training)
-
-
-def test_a_worker_that_is_deleted_by_force_is_replaced(place: Place, trained: Run) -> None:
-    training = Training(trained)
-    job = training.await_checkpoint()
-    k8s.kubectl("-n", place.namespace, "delete", "pod", f"{job}-worker-1", "--force", "--grace-period=0")
-    said = training.finish()
-    assert f"{job}-worker-1" in said and "restart 1 of 2" in said
+    assert second in said and "restart 2 of 2" in said
     assert_same_model(training, trained)
     assert_nothing_runs(training)
 
@@ -105,7 +98,7 @@ def terminated(training: Training) -> None:
     for job in jobs:
         k8s.await_gone(namespace, "mpijob", job)
     selector = "training.kubeflow.org/job-name"
-    wait_for(
+    k8s.wait_for(
         lambda: not [
             body
             for body in k8s.listed(namespace, "pods", "-l", selector)
@@ -121,8 +114,8 @@ def test_an_api_server_a_store_and_a_tracking_server_that_are_away_end_no_traini
     training.await_checkpoint()
     process = server(folder, "kube-apiserver")
     os.kill(process, signal.SIGKILL)
-    wait_for(lambda: server(folder, "kube-apiserver") != process)
-    wait_for(lambda: k8s.tried("get", "--raw", "/readyz").returncode == 0)
+    k8s.wait_for(lambda: server(folder, "kube-apiserver") != process)
+    k8s.wait_for(lambda: k8s.tried("get", "--raw", "/readyz").returncode == 0)
     assert "restart 1 of" not in training.run.log(training.pod)
     deployment = ["-n", place.namespace, "scale", "deployment/kfrec-mlflow"]
     k8s.kubectl(*deployment, "--replicas=0")
@@ -139,8 +132,8 @@ def test_a_node_that_is_gone_for_a_minute_ends_no_training(place: Place, trained
     training = Training(trained)
     training.await_checkpoint()
     with stopped(folder, "kubelet"):
-        wait_for(lambda: not ready())
-    wait_for(ready)
+        k8s.wait_for(lambda: not ready())
+    k8s.wait_for(ready)
     training.finish()
     assert_same_model(training, trained)
 
