@@ -14,9 +14,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 INSTALLS = [ROOT / "Makefile", *sorted((ROOT / ".ci").iterdir()), *sorted(ROOT.glob("images/*/Dockerfile"))]
 # A release looks these up in their registries: digests.yaml says how.
-WITHOUT_DIGEST = {"python:3.11-slim-bookworm", "nvcr.io/nvidia/tensorflow:24.03-tf2-py3", "postgres:16.4"} | {
-    "nvcr.io/nvidia/merlin/merlin-tensorflow:23.08"
-}
+WITHOUT_DIGEST = {"nvcr.io/nvidia/tensorflow:24.03-tf2-py3", "nvcr.io/nvidia/merlin/merlin-tensorflow:23.08"}
 # Of Horovod, which is compiled: uv resolves what a build needs by itself, and checks no hashes of it but for the first
 # two, which are those of the environment.
 BUILD_TOOLS = {
