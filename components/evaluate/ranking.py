@@ -10,6 +10,7 @@ import numpy as np
 from components.datasets.raw_rows import CANDIDATE
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec
+from components.progress import warn
 from components.scoring import ExportedModel, raw_model
 from components.scoring.ranked_users import rank_test_users
 from components.tasks import TaskDefinition
@@ -38,7 +39,7 @@ def ranking_metrics(
     try:
         raw = raw_model(model)
     except KfrecError as error:
-        print(f"no ranking of all items: {error}")
+        warn("evaluate", "no ranking of all items", f"no ranking of all items: {error}")
         return {}
     if raw.column_of(CANDIDATE) is None:
         return {}

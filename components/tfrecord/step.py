@@ -15,6 +15,7 @@ from components.feature_spec import Chunk, FeatureSpec, Vocabulary
 from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.feature_spec.vocabulary import VOCABULARY
+from components.progress import warn
 from components.records.layout import layout_of
 from components.steps.catalog import PREBATCH_SIZES, TfrecordParameters
 from components.steps.recorded import recorded
@@ -89,9 +90,8 @@ def _row_groups(parquet: Artifact, columns: Sequence[Column]) -> dict[str, list[
         if sum(group.rows for group in validation):
             groups[VALIDATION] = validation
         else:
-            print(
-                f"{parquet.path / VALIDATION}: holds no samples, so the records have no {VALIDATION} split", flush=True
-            )
+            what = f"{parquet.path / VALIDATION}: holds no samples, so the records have no {VALIDATION} split"
+            warn("tfrecord", "no validation split", what)
     return groups
 
 

@@ -28,6 +28,7 @@ from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
 from components.feature_spec.positional import positional_spec
 from components.feature_spec.spec import FILENAME
+from components.progress import warn
 from components.workflows import fork_server
 from components.workflows.import_ahead import import_ahead
 from components.workflows.reading import RawReader
@@ -135,7 +136,7 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
     partitions = read.runs.partitions_of(parameters.reviews_per_partition)
     with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
         histories = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
-        _tell_lacking(sum(part.reviews for part in histories), sum(part.with_category for part in histories))
+        _warn_of_lacking(sum(part.reviews for part in histories), sum(part.with_category for part in histories))
         encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, read.reviews)
         samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
 
@@ -159,13 +160,14 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
     }
 
 
-def _tell_lacking(reviews: int, with_category: int) -> None:
-    """Prints how many reviews are of items without a category, if many are."""
+def _warn_of_lacking(reviews: int, with_category: int) -> None:
+    """Tells how many reviews are of items without a category, if many are."""
     if with_category < _MANY * reviews:
-        print(
+        warn(
+            "preprocess",
+            "items without a category",
             f"{reviews - with_category:,} of {reviews:,} reviews are of items without a category in the metadata; "
             f"these items share the category {NO_CATEGORY}",
-            flush=True,
         )
 
 

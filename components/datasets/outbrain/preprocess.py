@@ -25,6 +25,7 @@ from components.datasets.outbrain.lines import LineParser, schema_of
 from components.datasets.outbrain.raw_files import ADS, CLICKS, EPOCH, EVENTS, FIELDS, META, TERMS, find_raw_files
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME, LARGEST_ID
+from components.progress import warn
 from components.workflows import fork_server
 from components.workflows.import_ahead import import_ahead
 from components.workflows.key_runs import KeyRuns
@@ -197,9 +198,10 @@ def _judge(joined: Sequence[Joined], clicks: Path, limit: float, quarantine: Pat
                 f"{summary}, the first is display {display} ({reason}); correct the files, or raise malformed_limit "
                 f"({limit:g}) to leave them out"
             )
-        print(f"{summary}; they are left out, see quarantine/displays.csv", flush=True)
+        warn("preprocess", "displays left out", f"{summary}; they are left out, see quarantine/displays.csv")
     if unknown := sum(part.unknown_ads for part in joined):
-        print(f"{unknown} clicks are of ads that {ADS} does not describe; their features are 0", flush=True)
+        what = f"{unknown} clicks are of ads that {ADS} does not describe; their features are 0"
+        warn("preprocess", "unknown ads", what)
     return displays, len(left_out)
 
 

@@ -28,7 +28,7 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME as SPEC
 from components.feature_spec.vocabulary import Vocabulary, vocabulary_file
-from components.progress import progress
+from components.progress import progress, warn
 
 if TYPE_CHECKING:
     from components.datasets.tabular.parameters import PreprocessTable
@@ -191,10 +191,11 @@ def _fitted(
         if isinstance(source.treatment, Numeric) and source.treatment.scale == "none" and not source.treatment.log:
             largest = float(np.abs(found.numbers[source.name].sample).max(initial=0.0))
             if source.treatment.number and largest > _LARGE:
-                print(
+                warn(
+                    "preprocess",
+                    f"scale of {source.column}",
                     f"{place}: columns: {source.column} has numbers up to {largest:.3g} and scale: none, with which "
                     "models do not train well; leave scale out, or set log: true",
-                    flush=True,
                 )
     numbers = {
         source.name: fit_number(source.treatment, found.numbers[source.name])

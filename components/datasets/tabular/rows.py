@@ -28,7 +28,7 @@ from components.datasets.tabular.raw_files import TableFile
 from components.datasets.tabular.schema import TableSchema, feature_name
 from components.datasets.tabular.splits import TIME, Splitter
 from components.errors import KfrecError
-from components.progress import progress
+from components.progress import progress, warn
 from components.workflows import fork_server
 from components.workflows.quarantine import Quarantine
 from components.workflows.refusals import Refusals, refuse_ids
@@ -262,16 +262,18 @@ class _Reader:
                     "ids as whole numbers or as text"
                 )
         for column, value in self._written.items():
-            print(
+            warn(
+                "preprocess",
+                f"lists in {column}",
                 f"{self._place}: columns: {column} has lists as programs write them, such as {value}, each of which is "
                 "one category; for their values give the column the role multihot",
-                flush=True,
             )
         for column, separator in self._never_separated.items():
-            print(
+            warn(
+                "preprocess",
+                f"separator of {column}",
                 f"{self._place}: columns: {column}: the separator {separator!r} is in no row, so each row has one "
                 "value or none; correct separator if they are lists",
-                flush=True,
             )
         self.splitter.require_seen()
 
