@@ -171,14 +171,15 @@ VALUES = {
     "pod_cpu": "100m", "pod_memory": "3Gi", "shared_memory": "256Mi",
 }  # fmt: skip
 TRAINING_PIPELINE = Pipeline(TRAINING, "din")
+# A file of settings: the launcher's default request is a core.
+SMALL_LAUNCHER = ("mpijob.small.yaml", "launcher_cpu: 50m\n")
 
 
 @pytest.fixture(scope="session")
 def prepared(place: Place) -> Iterator[Run]:
     """A run with records to train on."""
     run = Run(place, TRAINING_PIPELINE, VALUES)
-    # The launcher's default request is a core.
-    with patched_settings(place, "mpijob.small.yaml", "launcher_cpu: 50m\n"):
+    with patched_settings(place, *SMALL_LAUNCHER):
         for task in ("download", "preprocess", "tfrecord"):
             run.step(task)
         yield run
