@@ -1,4 +1,4 @@
-"""Retraining of DLRM and Wide & Deep with the champion's vocabulary and weights; steps run in the tests' process."""
+"""Retraining of DLRM with the champion's vocabulary and weights; the steps run in the tests' process."""
 
 from __future__ import annotations
 
@@ -21,24 +21,13 @@ from pipelines.parameters import step_parameters
 from pipelines.retraining import training_arguments
 from tests.train.in_process import InProcess
 
-# The parameter that is the size of a synthetic data set, its value, and the other ones.
-GENERATED: dict[str, tuple[str, int, dict[str, int]]] = {
-    "dlrm": ("synthetic_impressions", 4000, {"synthetic_days": 2, "synthetic_values": 50}),
-    "wide_and_deep": ("synthetic_displays", 800, {"synthetic_ads": 60, "synthetic_documents": 100}),
-}
-SMALL: dict[str, dict[str, Any]] = {
-    "dlrm": {
-        "embedding_dim": 4, "bottom_mlp_dims": "8,4", "top_mlp_dims": "8,1", "learning_rate": 0.01, "warmup_steps": 0,
-        "global_batch_size": 250, "auc_floor": 0.4,
-    },
-    "wide_and_deep": {
-        "embedding_dim": 4, "deep_hidden_units": "8", "largest_buckets": 100, "map_floor": 0.3,
-        "global_batch_size": 500,
-    },
-}  # fmt: skip
-SHARED = {
+PIPELINE = Pipeline(RETRAINING, "dlrm")
+GENERATED = {"synthetic_days": 2, "synthetic_values": 50}
+VALUES: dict[str, Any] = {
     "epochs": 1, "train_seed": 1, "bootstrap_samples": 100, "preprocess_workers": 1, "tfrecord_workers": 1,
-    "require_baseline": False,
+    "require_baseline": False, "auc_floor": 0.4, "embedding_dim": 4, "bottom_mlp_dims": "8,4", "top_mlp_dims": "8,1",
+    "learning_rate": 0.01, "warmup_steps": 0, "global_batch_size": 250, "registered_model": "by dlrm",
+    "warm_start": True,
 }  # fmt: skip
 
 
@@ -52,13 +41,12 @@ def run_step(name: str, pipeline: Pipeline, values: Mapping[str, Any], folder: P
     return call(step, given | chosen, folders)
 
 
-def retrain(pipeline: Pipeline, prefix: Path, folder: Path) -> dict[str, Any]:
+def retrain(prefix: Path, folder: Path) -> dict[str, Any]:
     """Finds and trains as ``kfrec run --pipeline=retraining`` does; returns registration.json."""
-    given = {**SHARED, **SMALL[pipeline.model], "data_prefix": str(prefix), "registered_model": f"by {pipeline.model}"}
-    values = arguments_of(pipeline, {**given, "warm_start": True}, folder)
-    found = run_step("find", pipeline, values, folder)
+    values = arguments_of(PIPELINE, {**VALUES, "data_prefix": str(prefix)}, folder)
+    found = run_step("find", PIPELINE, values, folder)
     assert found["proceed"]
-    training = pipeline.of_kind(TRAINING)
+    training = PIPELINE.of_kind(TRAINING)
     values = training_arguments(training, values, found)
     for name in training.steps:
         run_step(name, training, values, folder)
@@ -72,26 +60,22 @@ def first_loss(model: Path) -> float:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("model", GENERATED)
-def test_a_model_of_tables_goes_on_from_its_champion(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_tables_goes_on_from_its_champion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train_step, "launcher_of", lambda parameters: InProcess())
-    pipeline, prefix = Pipeline(RETRAINING, model), tmp_path / "logs"
-    size, smaller, others = GENERATED[model]
+    prefix = tmp_path / "logs"
     registrations = []
-    for night, larger in (("2026-11-01", smaller), ("2026-11-02", smaller * 3 // 2)):
-        generated = {"dataset": pipeline.choices["dataset"], size: larger, **others}
+    for night, rows in (("2026-11-01", 4000), ("2026-11-02", 6000)):
+        generated = {"dataset": PIPELINE.choices["dataset"], "synthetic_impressions": rows, **GENERATED}
         call(STEPS["download"], generated, {"raw": str(prefix / night)})
-        registrations.append(retrain(pipeline, prefix, tmp_path / night))
+        registrations.append(retrain(prefix, tmp_path / night))
     first, second = registrations
     assert (first["version"], first["alias"], first["vocabulary"]) == (1, "champion", "fitted")
     assert (second["version"], second["champion_version_before"], second["vocabulary"]) == (2, 1, "kept")
     assert second["rows"] > first["rows"] and "on the same samples" in second["reason"]
-    # The ids are the champion's, so every row is carried over; Wide & Deep has two tables of a feature.
+    # The ids are the champion's, so every row is carried over.
     champion, later = tmp_path / "2026-11-01" / "model", tmp_path / "2026-11-02" / "model"
     spec = load_feature_spec(later)
     names = [name for channel in (Channel.CATEGORICAL, Channel.MULTIHOT) for name in spec.channels.get(channel, ())]
-    rows = sum((spec.features[name].cardinality or 0) + 1 for name in names) * (2 if model == "wide_and_deep" else 1)
+    rows = sum((spec.features[name].cardinality or 0) + 1 for name in names)
     assert f", with {rows:,} rows of embeddings" in (later / "worker.log").read_text()
     assert first_loss(later) < first_loss(champion)
