@@ -8,6 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import sqlalchemy
+
+from images.build import load_images
+
 ROOT = Path(__file__).parents[2]
 # `get secret NAME` finds what the folder has; `create -f -` keeps each value in a file of its own.
 KUBECTL = f"""#!{sys.executable}
@@ -91,3 +96,17 @@ def test_a_new_account_for_the_steps_of_a_server_that_is_there(secrets: Path) ->
     assert done.returncode == 0 and "rollout restart deployment/kfrec-mlflow" in done.stderr
     assert list((secrets / "kfrec-mlflow-server").iterdir()) == []
     assert value(secrets, "kfrec-mlflow", "MLFLOW_TRACKING_USERNAME") == "kfrec"
+
+
+@pytest.mark.parametrize("given", ["", "postgresql://", "postgres://", "postgresql+psycopg://"])
+def test_the_database_uri_names_the_driver_that_the_image_installs(secrets: Path, given: str) -> None:
+    """What plain postgresql:// means changed with SQLAlchemy 2.1."""
+    chosen = {"DATABASE_URI": f"{given}mlflow:secret@db.example.org/mlflow"} if given else {}
+    assert create(secrets, **chosen).returncode == 0
+    uri = sqlalchemy.make_url(value(secrets, "kfrec-mlflow-server", "MLFLOW_BACKEND_STORE_URI"))
+    assert uri.drivername == "postgresql+psycopg" and uri.get_dialect().driver in load_images()["cpu"].imports
+
+
+def test_another_database_keeps_its_uri(secrets: Path) -> None:
+    assert create(secrets, DATABASE_URI="mysql+pymysql://mlflow@db/mlflow").returncode == 0
+    assert value(secrets, "kfrec-mlflow-server", "MLFLOW_BACKEND_STORE_URI") == "mysql+pymysql://mlflow@db/mlflow"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import requests
+from mlflow import MlflowClient
 
 from components.tracking.store import connect
 from tests.cluster import kubectl as k8s
 from tests.cluster.steps import Place
 from tests.cluster.suite.conftest import forwarded, secret_of
-from tests.manifests.test_mlflow_server import found, register
 from tests.waiting import LONGEST
 
 _SEARCH = "/api/2.0/mlflow/experiments/search?max_results=1"
@@ -27,6 +27,25 @@ def server_pod(place: Place) -> str:
 def restart(place: Place) -> None:
     k8s.kubectl("-n", place.namespace, "rollout", "restart", "deployment/kfrec-mlflow")
     k8s.kubectl("-n", place.namespace, "rollout", "status", "deployment/kfrec-mlflow", f"--timeout={LONGEST:.0f}s")
+
+
+def register(client: MlflowClient) -> None:
+    """A run with an artifact, and a version of a model with an alias."""
+    run = client.create_run(client.create_experiment("of the server")).info
+    client.log_metric(run.run_id, "test_auc", 0.83)
+    client.log_text(run.run_id, "weights", "model/weights.txt")
+    client.create_registered_model("ctr")
+    version = client.create_model_version("ctr", f"{run.artifact_uri}/model", run.run_id)
+    client.set_registered_model_alias("ctr", "champion", version.version)
+
+
+def found(client: MlflowClient, folder: Path) -> tuple[int, float, str]:
+    """What became of that: number of the version, metric, and what the artifact says."""
+    champion = client.get_model_version_by_alias("ctr", "champion")
+    assert champion.run_id is not None
+    weights = client.download_artifacts(champion.run_id, "model/weights.txt", str(folder))
+    metric = client.get_run(champion.run_id).data.metrics["test_auc"]
+    return int(champion.version), metric, Path(weights).read_text()
 
 
 def test_runs_and_models_outlive_a_restart_of_the_server(
