@@ -1,4 +1,4 @@
-"""A fake mpi-operator on this machine: the launcher's command really runs, with this environment's mpirun.
+"""A fake mpi-operator on this machine: a launcher's command really runs, up to its mpirun.
 
 It reproduces the real one's pitfalls: a failed worker is never replaced, the launcher of a job that was suspended
 starts together with the workers, an evicted job keeps its pods, a suspended one may lose them at any time, and the
@@ -20,7 +20,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from components.train.launching.mpi import mpi_environment
 from tests.fakes.kubernetes_api import JOB_LABEL, NAMESPACE, KubernetesApi, now
 from tests.waiting import LONGEST
 
@@ -34,7 +33,7 @@ class MpiOperator:
     Args:
         api: the API it watches.
         stage: folder for the volumes at /stage, empty for each job's workers.
-        program: runs in a launcher instead of mpirun; gets the number of the try.
+        program: runs in a launcher in place of mpirun; gets the number of the try.
 
     Attributes:
         unschedulable: the scheduler's message if there is no node; empty schedules pods.
@@ -46,7 +45,7 @@ class MpiOperator:
         tries: launchers started.
     """
 
-    def __init__(self, api: KubernetesApi, stage: Path, program: Callable[[int], Sequence[str]] | None = None) -> None:
+    def __init__(self, api: KubernetesApi, stage: Path, program: Callable[[int], Sequence[str]]) -> None:
         self.api, self._stage, self._program = api, stage, program
         self.unschedulable = self.image_trouble = self.pod_quota = ""
         self.enforces_deadlines = True
@@ -215,8 +214,7 @@ class MpiOperator:
         workers = [f"{name}-worker-{n}" for n in range(job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"])]
         command = list(container["command"])
         waits = command[: command.index("mpirun")] if "mpirun" in command else []
-        if self._program:
-            command = [*waits, *self._program(self.tries)]
+        command = [*waits, *self._program(self.tries)]
         if not waits and (self._sshd is None or not self._all_run(workers)):
             command = _UNREACHABLE
         stage = self._stage / uid
@@ -336,13 +334,5 @@ def _running() -> Json:
 
 
 def _image_environment() -> dict[str, str]:
-    """The train image's environment: this Python and its MPI, which may run as root and oversubscribe cores."""
-    binaries = Path(sys.executable).parent
-    return {
-        "PATH": f"{binaries}:{os.environ['PATH']}",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        **mpi_environment(sys.prefix),
-    }
+    """The train image's environment: this Python."""
+    return {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from kfp.dsl.executor import Executor
@@ -16,7 +17,6 @@ from kfp.local import logging_utils, subprocess_task_handler
 
 from components.steps import command
 from components.train.launching.launch import LocalLauncher
-from tests.fakes.kfp_launcher import function_of
 from tests.train.in_process import run_worker
 
 _run_workers = LocalLauncher.run
@@ -38,8 +38,10 @@ def steps_in_process() -> Iterator[None]:
 def _run_step(full_command: Sequence[str]) -> int:
     """Does what the command of a step does, and returns the exit status."""
     *_, source, _, given, _, name = full_command
+    module: dict[str, Any] = {}
+    exec(compile(source, name, "exec", dont_inherit=True), module)
     try:
-        Executor(executor_input=json.loads(given), function_to_execute=function_of(source, name)).execute()
+        Executor(executor_input=json.loads(given), function_to_execute=module[name]).execute()
     except SystemExit as left:
         assert isinstance(left.code, int)
         return left.code

@@ -66,7 +66,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     """Makes a cluster whose launchers run the given program."""
     with ExitStack() as stack:
 
-        def make(program: Callable[[int], Sequence[str]] | None) -> Place:
+        def make(program: Callable[[int], Sequence[str]]) -> Place:
             api = KubernetesApi()
             url = stack.enter_context(api.served())
             monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "kubeconfig", url)))
