@@ -14,8 +14,11 @@ from mlflow.exceptions import MlflowException, RestException
 
 from components.steps.command import command
 from components.tracking.champion import using_store_of
+from components.tracking.store import connect
+from pipelines.cli import main
 from tests.fakes.mlflow_server import OLDER, MlflowServer
 from tests.fakes.small_shop import ignorant, make_data, make_model, quality
+from tests.tracking.test_task_of_the_champion import NAME, make_champion
 
 pytestmark = pytest.mark.slow
 
@@ -131,3 +134,13 @@ def test_a_wrong_password_is_one_line_and_leaves_nothing(
     assert command("evaluate", folders) == 2 and not evaluation.exists()
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert len(told) == 1 and "refused this account (401); set MLFLOW_TRACKING_USERNAME" in told[0]
+
+
+def test_a_submission_of_a_model_of_another_task_is_refused(
+    log_in: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_in()
+    make_champion(connect())
+    # No KFP is asked.
+    assert main(["submit", "--model=din", "--endpoint=http://127.0.0.1:9", f"--set=registered_model={NAME}"]) == 2
+    assert "is of the task seconds and this model of the task click" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from components.steps.catalog import STEPS
 from components.tracking.champion import require_task_early
 from components.tracking.store import connect
 from components.train.step import run as train
-from pipelines.cli import main
 from pipelines.defaults import Pipeline
 from pipelines.local import run
-from tests.fakes.mlflow_server import MlflowServer
 from tests.fakes.small_shop import make_data
 
 NAME = "in seconds"
@@ -27,10 +24,10 @@ REFUSED = (
 )
 
 
-def make_champion(client: MlflowClient, folder: Path) -> None:
+def make_champion(client: MlflowClient) -> None:
     run = client.create_run(client.create_experiment(f"of {NAME}"))
     client.create_registered_model(NAME)
-    client.create_model_version(NAME, folder.as_uri(), run.info.run_id, tags={"kfrec.task": "seconds"})
+    client.create_model_version(NAME, str(run.info.artifact_uri), run.info.run_id, tags={"kfrec.task": "seconds"})
     client.set_registered_model_alias(NAME, "champion", "1")
 
 
@@ -47,7 +44,7 @@ def champion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of a task of another package, in a store of its own; returns the folder of runs."""
     workdir = tmp_path / "runs"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{workdir / 'mlflow.db'}")
-    make_champion(connect(), tmp_path)
+    make_champion(connect())
     return workdir
 
 
@@ -89,26 +86,6 @@ def test_a_registry_that_does_not_answer_is_no_reason_to_refuse(monkeypatch: pyt
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     require_task_early(NAME, "click")
-
-
-@pytest.mark.slow
-def test_a_submission_is_refused_where_the_server_of_mlflow_is_known(
-    mlflow_server: MlflowServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in set(os.environ) | set(mlflow_server.environment):
-        if name.startswith("MLFLOW_"):
-            monkeypatch.delenv(name, raising=False)
-    for name, value in mlflow_server.environment.items():
-        if name.startswith("MLFLOW_"):
-            monkeypatch.setenv(name, value)
-    client = connect()
-    run_of = client.create_run(client.create_experiment("seconds"))
-    client.create_registered_model(NAME)
-    client.create_model_version(NAME, str(run_of.info.artifact_uri), run_of.info.run_id, tags={"kfrec.task": "seconds"})
-    client.set_registered_model_alias(NAME, "champion", "1")
-    # No KFP is asked.
-    assert main(["submit", "--model=din", "--endpoint=http://127.0.0.1:9", f"--set=registered_model={NAME}"]) == 2
-    assert "is of the task seconds and this model of the task click" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["team/ctr", "ctr:1"])
