@@ -180,10 +180,8 @@ def test_the_entry_points_of_an_image_are_imported_with_what_the_lock_installs_i
     """With the packages that a base brings taken from the lock, in their CPU form."""
     made = IMAGES[name]
     installed = exported(replace(made, provided=()))
-    there, others = [], []
-    for each in distributions():
-        (there if normal(each.metadata["Name"]) in installed | {"kfrec"} else others).append(each)
-    lacking = modules_of(others) - modules_of(there)
+    here = {each: normal(each.metadata["Name"]) in installed | {"kfrec"} for each in distributions()}
+    lacking = modules_of(each for each in here if not here[each]) - modules_of(each for each in here if here[each])
     assert {"pytest", "moto"} <= lacking
     quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     loaded = subprocess.run(
