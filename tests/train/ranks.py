@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from components.train.launching.launch import LocalLauncher
+from tests.listening import listening_sockets
 from tests.waiting import LONGEST
 
 if TYPE_CHECKING:
@@ -56,6 +59,9 @@ TOGETHER = (
     "tests.train.test_worker",
 )
 
+# The addresses on which the launcher and both ranks accept connections, in the folder of them all.
+LISTENING = "listening.json"
+
 
 def run_together(folder: Path, modules: Sequence[str]) -> None:
     """Runs the ``rank_main`` of modules on two ranks, each with a folder of its name."""
@@ -68,8 +74,18 @@ def run_together(folder: Path, modules: Sequence[str]) -> None:
 
 
 def rank_main(ranks: Ranks, folder: Path, arguments: Mapping[str, Sequence[Any]]) -> None:
+    if ranks.rank == 0:
+        (folder / LISTENING).write_text(json.dumps(sorted({ip for ip, _ in listening_sockets(_launcher())})))
     for name, given in arguments.items():
         getattr(importlib.import_module(name), "rank_main", run_workers)(ranks, folder / name, *given)
+
+
+def _launcher() -> psutil.Process:
+    """The process that started the ranks."""
+    process = psutil.Process()
+    while "components.train.launching.gloo" not in process.cmdline():
+        process = process.parent()
+    return process
 
 
 def run_workers(ranks: Ranks, folder: Path, trainings: Mapping[str, Sequence[str]]) -> None:

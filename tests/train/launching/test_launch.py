@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import signal
@@ -5,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from components.errors import KfrecError, WorkerCrashed
@@ -14,8 +14,8 @@ from components.steps.catalog import STEPS
 from components.train.launching.launch import LocalLauncher, worker_arguments
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_process
-from tests.listening import listening_sockets
 from tests.train.dataset import write_dataset
+from tests.train.ranks import LISTENING
 from tests.waiting import LONGEST, wait_for
 
 WORKER = ["/env/bin/python", "-m", "components.train.worker", "--lr=0.5"]
@@ -37,22 +37,8 @@ def test_several_workers_run_under_horovodrun_over_gloo(transport: str) -> None:
 
 
 @pytest.mark.slow
-def test_workers_over_gloo_listen_on_this_machine_alone(tmp_path: Path) -> None:
-    ready, go = tmp_path / "ready", tmp_path / "go"
-    code = (
-        "import horovod.tensorflow as hvd, time; from pathlib import Path; hvd.init();"
-        f"Path({str(ready)!r} + str(hvd.rank())).touch()\n"
-        f"while not Path({str(go)!r}).exists(): time.sleep(0.1)"
-    )
-    own = LocalLauncher("gloo")
-    start = own.command(2, [])[: -len(own.command(1, []))]
-    environment = os.environ | own.environment()
-    with subprocess.Popen([*start, sys.executable, "-c", code], env=environment) as run:
-        wait_for(lambda: all(Path(f"{ready}{rank}").exists() for rank in range(2)))
-        found = {ip for ip, _ in listening_sockets(psutil.Process(run.pid))}
-        go.touch()
-        assert run.wait(LONGEST) == 0
-    assert found == {"127.0.0.1"}
+def test_workers_over_gloo_listen_on_this_machine_alone(two_ranks: Path) -> None:
+    assert json.loads((two_ranks / LISTENING).read_text()) == ["127.0.0.1"]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has a safe path from 3.11 on")
