@@ -14,6 +14,7 @@ from components.steps.catalog import STEPS
 from components.steps.command import command
 from components.train.step import run
 from tests.train.dataset import write_dataset
+from tests.train.in_process import InProcess
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_disk_that_fills_up_is_one_line_and_leaves_the_earlier_model(small_dis
     with publishing(small_disk / "model", step="train") as staging:
         (staging.path / "weights").write_text("earlier")
     with pytest.raises(KfrecError) as raised:
-        run(PARAMETERS, tfrecord=data, model=small_disk / "model")
+        run(PARAMETERS, tfrecord=data, model=small_disk / "model", launcher=InProcess())
     assert "the disk is full; free some space or choose another folder" in str(raised.value)
     assert "\n" not in str(raised.value)
     assert (small_disk / "model" / "weights").read_text() == "earlier"
