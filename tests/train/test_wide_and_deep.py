@@ -121,16 +121,6 @@ def test_the_map_of_two_ranks_is_that_of_all_scores(two: Path, data: Path) -> No
     assert training(two)["validation_map"] == pytest.approx(exact, abs=DISPLAYS)
 
 
-def test_prebatched_records_of_4096_train_to_the_same_loss(alone: Path, tmp_path: Path) -> None:
-    prebatched = write_displays(tmp_path, prebatch_size=4096)
-    assert load_feature_spec(prebatched).prebatch_size("train") == 4096
-    records = train(prebatched, tmp_path / "out", prebatch_train_size=4096, prebatch_test_size=4096)
-    plain = training(alone)
-    # The shuffle draws other batches.
-    assert training(tmp_path / "out")["validation_map"] == pytest.approx(plain["validation_map"], abs=0.03)
-    assert losses(records)[-20:].mean() == pytest.approx(losses(read_log(alone / "log.json"))[-20:].mean(), abs=0.05)
-
-
 def test_prebatched_records_hold_the_same_samples(data: Path, tmp_path: Path) -> None:
     prebatched = write_displays(tmp_path, prebatch_size=4096)
     names = ["clicked", "display_id", "ad_id", "topic_id_list", "similarity"]

@@ -72,7 +72,6 @@ def prepare(folder: Path) -> Sequence[Any]:
     dropout: dict[str, Any] = {**SOONEST, "dropout_rate": 0.5}
     measured = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5, seed=8)
     cases = {
-        "curve": SETTINGS,
         "whole": dropout | {"checkpoint_steps": 30},
         "benchmark": SOONEST | measured | {"global_batch_size": 400},
         # No seed: the checkpoint brings it, for the masks of both ranks, too.
@@ -98,16 +97,6 @@ def test_every_step_is_logged_and_the_model_learns(alone: Path) -> None:
     curve = losses(records)
     assert curve[-20:].mean() < 0.7 * curve[:20].mean()
     assert json.loads((alone / "training.json").read_text())["validation_auc"] > 0.9
-
-
-def test_two_ranks_follow_the_loss_curve_of_one(of_two: Path, alone: Path) -> None:
-    records = read_log(of_two / "curve" / "log.json")
-    assert records[0]["data"]["workers"] == 2
-    np.testing.assert_allclose(losses(records)[:50], losses(read_log(alone / "log.json"))[:50], atol=1e-3)
-    # 1210 samples are 60 full batches and one of 10, and 251 validation samples are an odd number: nobody waits,
-    # nothing is lost.
-    training = json.loads((of_two / "curve" / "training.json").read_text())
-    assert (training["workers"], training["steps"], training["validation_rows"]) == (2, 61, 251)
 
 
 def test_a_resumed_run_goes_on_at_the_exact_step(data: Path, alone: Path, tmp_path: Path) -> None:
@@ -192,8 +181,13 @@ def test_a_training_that_continues_another_one_neither_resumes_nor_starts_warm(d
 
 
 def test_with_dropout_two_ranks_follow_the_loss_curve_of_one(data: Path, of_two: Path, tmp_path: Path) -> None:
-    alone = train(data, tmp_path, **SOONEST, dropout_rate=0.5)
-    np.testing.assert_allclose(losses(read_log(of_two / "whole" / "log.json"))[:50], losses(alone)[:50], atol=1e-3)
+    records, alone = read_log(of_two / "whole" / "log.json"), train(data, tmp_path, **SOONEST, dropout_rate=0.5)
+    assert records[0]["data"]["workers"] == 2
+    np.testing.assert_allclose(losses(records)[:50], losses(alone)[:50], atol=1e-3)
+    # 1210 samples are 60 full batches and one of 10, and 251 validation samples are an odd number: nobody waits,
+    # nothing is lost.
+    training = json.loads((of_two / "whole" / "training.json").read_text())
+    assert (training["workers"], training["steps"], training["validation_rows"]) == (2, 61, 251)
 
 
 def served_auc(data: Path, out: Path, split: str) -> float:
