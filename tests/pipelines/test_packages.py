@@ -68,7 +68,7 @@ def test_it_compiles_to_pipelines_with_its_own_parameters(package: str, tmp_path
 def test_a_float_label_is_learned_and_the_lower_error_becomes_champion(
     package: str, run: Callable[..., Run], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    first, better = run("trip_time", 1, "epochs=1", "rmse_limit=100"), run("trip_time", 2)
+    first, better = run("trip_time", 1, "epochs=1", "rmse_limit=100"), run("trip_time", 1)
     assert first.summary["registered"]["model"] == "trip-time"
     assert first.summary["registered"]["alias"] == better.summary["registered"]["alias"] == "champion"
     assert ": better by " in better.summary["registered"]["reason"]
