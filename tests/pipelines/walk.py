@@ -15,6 +15,8 @@ PAGES = ("tutorial.md", "runs.md", "predict.md")
 ELSEWHERE = ("submit", "sweep", "reproduce", "completion")
 # They start a server.
 SERVERS = ("ui", "serve")
+# It scores every item for every user of the training; tests/predict runs it on a small shop.
+EVERYONE = "--all"
 _RUN = r"\d{8}-\d{6}-[0-9a-f]{4}|RUN|EARLIER"
 
 
@@ -34,7 +36,7 @@ def commands(run: str) -> Iterator[list[str]]:
 
 def _runs_here(command: Shown) -> bool:
     program, *words = command.words
-    if command.is_mention or program != "kfrec" or words[0] in ELSEWHERE:
+    if command.is_mention or program != "kfrec" or words[0] in ELSEWHERE or EVERYONE in words:
         return False
     return words[0] != "run" or "prediction" in words
 
