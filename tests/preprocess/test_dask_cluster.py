@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from dask import delayed
-from distributed import Client
+from distributed import Client, LocalCluster
 
 from components.artifacts import open_artifact
 from components.errors import KfrecError, WorkerCrashed
@@ -80,8 +80,7 @@ def dask_processes(folder: Path, workers: int, **environment: str) -> Iterator[D
         for _ in range(workers):
             cluster.start_worker()
         with Client(cluster.address, timeout=LONGEST, set_as_default=False) as client:
-            if workers:
-                client.wait_for_workers(workers, timeout=LONGEST)
+            client.wait_for_workers(workers, timeout=LONGEST)
         yield cluster
     finally:
         for process in cluster.processes:
@@ -93,6 +92,13 @@ def dask_processes(folder: Path, workers: int, **environment: str) -> Iterator[D
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reviews = random_reviews(users=120, items=30, seed=1)
     return raw_folder(tmp_path_factory.mktemp("dask") / "raw", reviews, CATEGORIES)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskProcesses]:
+    """One with a single worker."""
+    with dask_processes(tmp_path_factory.mktemp("pods"), workers=1) as made:
+        yield made
 
 
 @pytest.fixture
@@ -130,41 +136,40 @@ def test_workers_write_the_same_bytes_as_this_process_though_one_is_lost(
 
 
 @pytest.mark.slow
-def test_a_stopped_step_ends_at_once_and_leaves_the_cluster_running(raw: Path, tmp_path: Path, shared: Path) -> None:
-    with dask_processes(tmp_path / "pods", workers=1) as cluster:
-        words = [f"--{name}={value}" for name, value in options(cluster, shared, 20).items()]
-        command = [sys.executable, "-m", "components.preprocess", f"--raw={raw}", f"--parquet={tmp_path / 'out'}"]
-        step = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: list(shared.glob("*/scratch/*.arrow")))
-        step.send_signal(signal.SIGTERM)
-        kill_soon(step)
-        assert [process.poll() for process in cluster.processes] == [None, None]
-        preprocess(raw, tmp_path / "there", **options(cluster, shared))
+def test_a_stopped_step_ends_at_once_and_leaves_the_cluster_running(
+    raw: Path, tmp_path: Path, shared: Path, cluster: DaskProcesses
+) -> None:
+    words = [f"--{name}={value}" for name, value in options(cluster, shared, 20).items()]
+    command = [sys.executable, "-m", "components.preprocess", f"--raw={raw}", f"--parquet={tmp_path / 'out'}"]
+    step = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: list(shared.glob("*/scratch/*.arrow")))
+    step.send_signal(signal.SIGTERM)
+    kill_soon(step)
+    assert [process.poll() for process in cluster.processes] == [None, None]
+    preprocess(raw, tmp_path / "there", **options(cluster, shared))
 
 
 @pytest.mark.slow
 def test_workers_that_do_not_see_the_folder_are_found_before_the_work(
-    raw: Path, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+    raw: Path, tmp_path: Path, shared: Path, cluster: DaskProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Another disk at the same path in every process, as two pods have it.
     monkeypatch.chdir(shared)
-    with (
-        dask_processes(tmp_path / "pods", workers=1) as cluster,
-        pytest.raises(
-            KfrecError, match=r"^Dask worker tcp://.*: does not see /proc/self/cwd/.*/check/step .*one volume"
-        ),
+    with pytest.raises(
+        KfrecError, match=r"^Dask worker tcp://.*: does not see /proc/self/cwd/.*/check/step .*one volume"
     ):
         preprocess(raw, tmp_path / "there", **options(cluster, "/proc/self/cwd"))
     assert list(shared.iterdir()) == [] and not (tmp_path / "there").exists()
 
 
-@pytest.mark.slow
 def test_a_cluster_without_workers_is_one_line(raw: Path, tmp_path: Path, shared: Path) -> None:
     with (
-        dask_processes(tmp_path / "pods", workers=0) as cluster,
+        LocalCluster(
+            n_workers=0, processes=False, protocol="tcp://", host="127.0.0.1", dashboard_address=None
+        ) as cluster,
         pytest.raises(KfrecError, match=r"^scheduler tcp://127.0.0.1:\d+: has no workers; start some"),
     ):
-        preprocess(raw, tmp_path / "there", **options(cluster, shared))
+        preprocess(raw, tmp_path / "there", scheduler=cluster.scheduler_address, shared_folder=str(shared))
 
 
 @pytest.mark.slow

@@ -54,15 +54,6 @@ def test_two_workers_write_the_same_bytes_as_one(raw: Path, tmp_path: Path) -> N
     assert digest(tmp_path / "one") == digest(tmp_path / "two")
 
 
-def test_a_running_scheduler_writes_the_same_bytes(raw: Path, tmp_path: Path) -> None:
-    from distributed import LocalCluster
-
-    preprocess(raw, tmp_path / "here", reviews_per_partition=200)
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
-        preprocess(raw, tmp_path / "there", reviews_per_partition=200, scheduler=cluster.scheduler_address)
-    assert digest(tmp_path / "here") == digest(tmp_path / "there")
-
-
 def test_the_size_of_a_partition_does_not_change_the_samples(raw: Path, tmp_path: Path) -> None:
     preprocess(raw, tmp_path / "small", reviews_per_partition=200)
     preprocess(raw, tmp_path / "large", reviews_per_partition=10_000)
