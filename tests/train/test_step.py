@@ -10,6 +10,7 @@ from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.train.step import run
 from tests.train.dataset import ITEMS, write_dataset
+from tests.train.in_process import InProcess
 
 pytestmark = pytest.mark.usefixtures("store")
 PARAMETERS = STEPS["train"].of(model_type="din", global_batch_size=100, embedding_dim=4, epochs=1, seed=3)
@@ -21,7 +22,7 @@ def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, store: str) ->
 
     data = write_dataset(tmp_path / "tfrecord")
     parameters = dataclasses.replace(PARAMETERS, experiment="published", model_uri="gs://bucket/published/model")
-    returned = run(parameters, tfrecord=data, model=tmp_path / "model")
+    returned = run(parameters, tfrecord=data, model=tmp_path / "model", launcher=InProcess())
     assert (returned["train"], returned["validation"]) == (900, 100)
     # Where the step's artifact goes, from which another step can fetch it.
     assert returned["trained_model"] == "gs://bucket/published/model" and 0 < returned["metrics"]["validation_auc"] <= 1
@@ -49,7 +50,7 @@ def test_ids_above_the_cardinality_stop_the_step_and_leave_the_earlier_model(tmp
     spec.write_text(spec.read_text().replace(f"cardinality: {ITEMS}", "cardinality: 12"))
     adopt(data)
     with pytest.raises(KfrecError) as raised:
-        run(PARAMETERS, tfrecord=data, model=tmp_path / "model")
+        run(PARAMETERS, tfrecord=data, model=tmp_path / "model", launcher=InProcess())
     line = str(raised.value)
     assert "part_0.tfrecord: record" in line and "above the cardinality 12 in feature_spec.yaml" in line
     assert "\n" not in line
