@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from components.models.layers.global_batch import Batch, gathered_over_ranks, gl
 from components.models.layers.weights import Weights
 from components.parameters import build
 from components.steps.catalog import worker_parameters
+from components.train.loop.training_step import TrainingStep
 from tests.train.dataset import samples, specification
 from tests.train.loop.building import build_step
 
@@ -24,11 +25,15 @@ ROWS = 50
 DRAWN = {"dropout_rate": "0.5", "user_dropout": "0.5"}
 
 
-def _trained(folder: Path, micro: int, rows: int = 0, /, **given: str) -> tuple[float, list[np.ndarray], np.ndarray]:
-    """The loss of a step, the weights after it, and how many samples the metrics saw by label."""
+def _step(folder: Path, micro: int, rows: int, given: Mapping[str, str]) -> TrainingStep:
     settings = {"model_type": "din", "embedding_dim": "4", "optimizer": "sgd", "lr": "0.5", **given}
     parameters: Any = build(worker_parameters("din"), settings)
-    step = build_step(parameters, specification(folder), rows=rows, micro=micro)
+    return build_step(parameters, specification(folder), rows=rows, micro=micro)
+
+
+def _trained(folder: Path, micro: int, rows: int = 0, /, **given: str) -> tuple[float, list[np.ndarray], np.ndarray]:
+    """The loss of a step, the weights after it, and how many samples the metrics saw by label."""
+    step = _step(folder, micro, rows, given)
     batch = {name: tf.constant(values, tf.int32) for name, values in samples(ROWS, seed=3).items()}
     loss = float(step.run(batch, np.array([4, 0], np.int32)))
     seen = step._metrics.counts.numpy().reshape(2, -1).sum(1)  # type: ignore[attr-defined]
@@ -43,7 +48,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, str], Any]
 
 @pytest.mark.parametrize(
     ("micro", "rows", "xla"),
-    [(1, 0, "false"), (16, 0, "false"), (25, 0, "false"), (49, 0, "false"), (16, 64, "false"), (16, 64, "true")],
+    [(1, 0, "false"), (16, 0, "false"), (25, 0, "false"), (16, 64, "false"), (16, 64, "true")],
 )
 def test_a_step_of_micro_batches_is_the_step_of_the_whole_batch(
     tmp_path: Path, whole: Callable[[int, str], Any], micro: int, rows: int, xla: str
@@ -59,7 +64,7 @@ def test_a_step_of_micro_batches_is_the_step_of_the_whole_batch(
 
 @pytest.mark.parametrize("micro", [0, 16])
 def test_a_gradient_is_scaled_down_to_the_largest_norm(tmp_path: Path, micro: int) -> None:
-    fresh = _trained(tmp_path, 0, lr="0")[1]
+    fresh = [variable.numpy() for variable in _step(tmp_path, micro, 0, {})._model.trainable_variables]
 
     def changes(**given: str) -> np.ndarray:
         after = _trained(tmp_path, micro, **given)[1]
