@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.defaults import Pipeline
+from pipelines.task_settings import ClusterSettings
 from tests.fakes.file_server import server
 from tests.fakes.mlflow_server import mlflow_server
 from tests.fakes.object_stores import gcs_bucket, gcs_emulator, prefix, s3_client, s3_emulator
@@ -77,6 +78,28 @@ def compiled_ir(made_once: MakeOnce) -> Callable[[Pipeline], str]:
         return (made_once(pipeline.name, write) / "ir.yaml").read_text()
 
     return ir
+
+
+@pytest.fixture(scope="session")
+def compiled_pipelines() -> dict[str, str]:
+    """What was compiled before, by the pipeline and the cluster's settings."""
+    return {}
+
+
+@pytest.fixture
+def compiled_once(compiled_pipelines: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands compile what no command before has compiled, which takes longer than all else that they do."""
+    from pipelines import compilation
+
+    compile_anew = compilation.compiled
+
+    def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:
+        key = repr((pipeline, settings))
+        if key not in compiled_pipelines:
+            compiled_pipelines[key] = compile_anew(pipeline, settings)
+        return compiled_pipelines[key]
+
+    monkeypatch.setattr(compilation, "compiled", compiled)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,10 @@ __all__ = ["beside"]
 Json = dict[str, Any]
 OWN = yaml.safe_load((MANIFESTS / "components/schedules/nightly.yaml").read_text())
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
+    pytest.mark.usefixtures("compiled_once"),
+]
 
 
 def schedules(objects: list[Json]) -> dict[str, Json]:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import compilation
 from pipelines.defaults import Pipeline
-from pipelines.task_settings import ClusterSettings
 from tests.fakes.kfp_api import KfpApi
 from tests.fakes.kfp_description import check_answers
 
@@ -23,31 +21,10 @@ def api() -> Iterator[KfpApi]:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path: Path, compiled_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client keeps a file with the last namespace in the home folder; the command wants a registry."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KFREC_REGISTRY", "registry.team.org")
-
-
-@pytest.fixture(scope="session")
-def compiled_pipelines() -> dict[str, str]:
-    """What was compiled before, by the pipeline and the cluster's settings."""
-    return {}
-
-
-@pytest.fixture(autouse=True)
-def compiled_once(compiled_pipelines: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands compile what no command before has compiled, which takes longer than all else that they do here."""
-
-    compile_anew = compilation.compiled
-
-    def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:
-        key = repr((pipeline, settings))
-        if key not in compiled_pipelines:
-            compiled_pipelines[key] = compile_anew(pipeline, settings)
-        return compiled_pipelines[key]
-
-    monkeypatch.setattr(compilation, "compiled", compiled)
 
 
 @pytest.fixture
