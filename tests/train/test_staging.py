@@ -26,6 +26,7 @@ from components.train.staging import stage_records
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
 from tests.train.in_process import run_worker
+from tests.train.ranks import QUICK
 from tests.waiting import LONGEST, wait_for
 
 # DIN, the model that is traced and exported soonest: what it computes is not what these tests are about.
@@ -46,7 +47,7 @@ def command(uri: str, stage: Path, workers: int = 1, **changed: Any) -> tuple[li
     arguments = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model"]
     launcher = LocalLauncher("gloo")
     words = launcher.command(workers, [*arguments, *(f"--{name}={value}" for name, value in settings.items())])
-    return words, {**os.environ, **launcher.environment()}
+    return words, {**os.environ, **launcher.environment(), **QUICK}
 
 
 def train(uri: str, stage: Path, **changed: Any) -> subprocess.CompletedProcess[str]:
@@ -116,18 +117,18 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
 
 
 @pytest.mark.slow
-def test_two_ranks_train_sharded_tables_on_s3(dataset: Path, s3_client: Any, tmp_path: Path) -> None:
+def test_two_ranks_train_sharded_tables_on_s3(s3_client: Any, tmp_path: Path) -> None:
     uri = f"minio://{BUCKET}/run"
-    publish_remote(dataset, f"{uri}/tfrecord")
-    done = train(uri, tmp_path, workers=2, epochs=1, checkpoint_steps=50, table_placement="rows")
+    publish_remote(write_dataset(tmp_path / "tfrecord", train=210, validation=40), f"{uri}/tfrecord")
+    done = train(uri, tmp_path / "stage", workers=2, epochs=1, checkpoint_steps=8, table_placement="rows")
     assert done.returncode == 0, done.stderr
     model = fetch_artifact(f"{uri}/model", tmp_path / "model").path
     assert json.loads((model / "training.json").read_text())["workers"] == 2
     # Of the newest checkpoint each rank's part of the tables and of two moments, and of the one before it none.
     parts = {file.name for file in (model / "checkpoint").glob("*.npy")}
-    assert parts == {f"ckpt-61.table-{n}.{rank}.npy" for n in range(3) for rank in range(2)}
+    assert parts == {f"ckpt-11.table-{n}.{rank}.npy" for n in range(3) for rank in range(2)}
     stored = [entry["Key"] for entry in s3_client.list_objects_v2(Bucket=BUCKET, Prefix="run/")["Contents"]]
-    assert not [key for key in stored if "ckpt-50.table" in key]
+    assert not [key for key in stored if "ckpt-8.table" in key]
 
 
 @pytest.mark.slow
