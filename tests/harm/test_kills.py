@@ -27,7 +27,7 @@ _OPTIONS = {
     "download": ["--synthetic_users=9000"],
     "preprocess": ["--workers=2", "--reviews_per_partition=400"],
     "tfrecord": ["--workers=2", "--samples_per_shard=64"],
-    "train": ["--workers=2", "--global_batch_size=64", "--model_type=din", "--embedding_dim=4", "--epochs=20",
+    "train": ["--global_batch_size=64", "--model_type=din", "--embedding_dim=4", "--epochs=20",
               "--checkpoint_steps=5", "--seed=1"],
     "predict": ["--beside=false"],
 }  # fmt: skip
@@ -138,8 +138,8 @@ def test_a_step_that_is_ended_loses_nothing_and_leaves_nothing(
 def test_a_training_goes_on_from_what_one_that_was_ended_kept(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     kept = ".trained.checkpoint"
     words = ["components.train", *folders_of("train", "trained"), *_OPTIONS["train"]]
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with started(words) as (process, mark):
+    for number, workers in ((signal.SIGTERM, 1), (signal.SIGKILL, 2)):
+        with started([*words, f"--workers={workers}"]) as (process, mark):
             # The file that names the newest checkpoint is written last.
             wait_for(lambda: process.poll() is not None or (here / kept / "checkpoint").exists())
             assert process.poll() is None
