@@ -145,8 +145,8 @@ def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Ite
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise KfrecError(f"{output}: another process is writing it; wait for it or stop it") from None
-            os.truncate(hidden, 0)
             try:
+                os.truncate(hidden, 0)
                 yield hidden
                 require_ours(output, inputs, outputs)
                 hidden.replace(real)
