@@ -24,7 +24,7 @@ from components.records import prefetched
 from components.scoring import RawModel, Scored
 from components.scoring.model import as_column
 from components.scoring.raw import UNKNOWN
-from components.scoring.split import READ_AHEAD, one_behind
+from components.scoring.split import READ_AHEAD, behind
 
 
 @dataclass
@@ -91,7 +91,7 @@ def score_file(model: RawModel, source: RowsFile, target: Path, named: RowsFile,
         return batch, _named(source, partial(model.begin, columns))
 
     with writing(target, named) as writer, progress(title, source.rows, "rows") as bar:
-        for batch, scores in one_behind(map(begin, prefetched(source.batches(batch_size), READ_AHEAD))):
+        for batch, scores in behind(map(begin, prefetched(source.batches(batch_size), READ_AHEAD))):
             scored = _named(source, scores)
             writer.write(with_scores(batch, scored))
             counts.add(scored)

@@ -27,10 +27,10 @@ from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawC
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
-from components.scoring.model import TARGET_VECTORS, USER_VECTORS, part_size
+from components.scoring.model import TARGET_VECTORS, USER_VECTORS, cores, part_size
 from components.scoring.popularity import Popularity
 from components.scoring.raw import RawModel
-from components.scoring.split import one_behind
+from components.scoring.split import behind
 
 # What a candidate's value is, and the name of its column.
 LIKELIHOOD, LIFT = "likelihood", "lift"
@@ -155,7 +155,7 @@ class Catalogue:
             parts = _parts(first, min(first + at_once, count), size)
             return self.raw.model.begin_parts(parts, lambda part: self._samples(users, part))
 
-        for outputs in one_behind(map(begin, range(0, count, at_once))):
+        for outputs in behind(map(begin, range(0, count, at_once))):
             for each in outputs()[self._output].reshape(-1, size):
                 yield self._log_odds(each) + self._log_q
 
@@ -180,7 +180,7 @@ class Catalogue:
             return lambda: self._log_odds(outputs()[self._output]) + self._log_q[places]
 
         begun = (begin(user, places) for user, places in enumerate(candidates))
-        for scores in one_behind(begun):
+        for scores in behind(begun, 2 * cores()):
             yield scores()
 
     def _log_odds(self, outputs: np.ndarray) -> np.ndarray:
@@ -216,19 +216,20 @@ class Catalogue:
             cold = (ends > starts) & (learned[ends] == learned[starts])
         return cold
 
-    def values(self, scores: np.ndarray, excluded: np.ndarray) -> np.ndarray:
-        """The value of each candidate, float64 ``[N]``; see ``value``. Likelihoods of the candidates that are not
+    def values(self, scores: np.ndarray, excluded: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """The values of some candidates, float64 ``[n]``; see ``value``. Likelihoods of all candidates that are not
         excluded sum to 1.
 
         Args:
-            scores: of a user.
+            scores: of a user, ``[N]``.
             excluded: places of the candidates to leave out.
+            places: of the candidates, ``[n]``.
         """
         if self.value == LIKELIHOOD:
-            left = self.left(excluded)
-            powers = np.exp(scores - scores[left].max(initial=-np.inf))
-            return powers / powers[left].sum()
-        return np.exp(scores) if self.value == LIFT else scores
+            left = scores[self.left(scores, excluded)]
+            largest = left.max(initial=-np.inf)
+            return np.exp(scores[places] - largest) / np.exp(left - largest).sum()
+        return np.exp(scores[places]) if self.value == LIFT else scores[places]
 
     def best(self, scores: np.ndarray, excluded: np.ndarray, top: int) -> np.ndarray:
         """The places of the best candidates, best first; ties keep the order of the candidates.
@@ -238,12 +239,15 @@ class Catalogue:
             excluded: places of the candidates to leave out.
             top: largest number of places.
         """
-        positions = np.flatnonzero(self.left(excluded))
-        ahead = positions[~self.behind[positions]]
-        if top < len(ahead):
+        left = self.left(scores, excluded)
+        positions = np.flatnonzero(left & ~self.behind)
+        if top < len(positions):
             # Sorting all candidates takes most of the time of a cheap model.
-            least = -np.partition(-scores[ahead], top - 1)[top - 1] if top else np.inf
-            positions = ahead[scores[ahead] >= least]
+            of_ahead = scores[positions]
+            least = np.partition(of_ahead, len(positions) - top)[len(positions) - top] if top else np.inf
+            positions = positions[of_ahead >= least]
+        else:
+            positions = np.flatnonzero(left)
         order = np.lexsort((-scores[positions], -self._level[positions], self.behind[positions]))
         return positions[order[:top]]
 
@@ -255,7 +259,7 @@ class Catalogue:
             excluded: places of the candidates to leave out; never the target.
             target: place of the candidate.
         """
-        left = self.left(excluded)
+        left = self.left(scores, excluded)
         left[target] = True
         alike = left & (self.behind == self.behind[target])
         level = alike & (self._level == self._level[target])
@@ -264,8 +268,13 @@ class Catalogue:
         ties = np.count_nonzero(level & (scores == scores[target])) - 1
         return 1 + np.count_nonzero(before) + ties / 2
 
-    def left(self, excluded: np.ndarray) -> np.ndarray:
-        """Which candidates are not excluded, bool ``[N]``."""
+    def left(self, scores: np.ndarray, excluded: np.ndarray) -> np.ndarray:
+        """Which candidates of a user are ranked, bool ``[N]``: those that are not excluded.
+
+        Args:
+            scores: of a user, ``[N]``.
+            excluded: places of the candidates to leave out.
+        """
         left = np.ones(len(self.names), bool)
         left[excluded] = False
         return left

@@ -282,6 +282,11 @@ def part_size() -> int:
     return _PART_OF_A_GPU if tf.config.get_visible_devices("GPU") else _PART
 
 
+def cores() -> int:
+    """Cores of this process, each of which scores a chunk at a time."""
+    return len(os.sched_getaffinity(0))
+
+
 @cache
 def _threads() -> ThreadPoolExecutor:
     """A pool with one started thread per core.
@@ -289,12 +294,12 @@ def _threads() -> ThreadPoolExecutor:
     Another thread starts them: a signal's exception, raised in the main thread, could leave a running but unregistered
     worker, and the process would hang at exit.
     """
-    cores = len(os.sched_getaffinity(0))
-    pool, started = ThreadPoolExecutor(cores, "score"), Barrier(cores)
+    count = cores()
+    pool, started = ThreadPoolExecutor(count, "score"), Barrier(count)
 
     def start() -> None:
         try:
-            for _ in range(cores):
+            for _ in range(count):
                 pool.submit(started.wait)
         except RuntimeError:  # the process ends
             started.abort()

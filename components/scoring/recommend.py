@@ -71,9 +71,9 @@ def recommend(
         best = catalogue.best(scores, excluded, top)
         rows.append(np.full(len(best), user))
         chosen.append(best)
-        values.append(catalogue.values(scores, excluded)[best])
+        values.append(catalogue.values(scores, excluded, best))
         flags.append(np.full(len(best), POPULAR, object) if is_popular[user] else catalogue.flags[best])
-        left[user] = len(scores) - len(excluded)
+        left[user] = np.count_nonzero(catalogue.left(scores, excluded))
         ranked()
     owners, best = _joined(rows, np.int64), _joined(chosen, np.int64)
     columns = [

@@ -62,7 +62,7 @@ def score_split(
         return order, model.begin(translated(read, lookups or {}))
 
     with progress(title, records.rows, "samples") as bar:
-        for order, outputs in one_behind(map(begin, prefetched(records.batches(batch_size), READ_AHEAD))):
+        for order, outputs in behind(map(begin, prefetched(records.batches(batch_size), READ_AHEAD))):
             scores.append({name: in_place(values, order) for name, values in outputs().items()})
             bar.advance(len(next(iter(scores[-1].values()))))
     kept = columns.arrays()
@@ -84,12 +84,17 @@ def in_place(ordered: np.ndarray, order: np.ndarray | slice) -> np.ndarray:
     return values
 
 
-def one_behind(begun: Iterable[T]) -> Iterator[T]:
-    """Yields each batch once the next one has begun: an idle core continues with the next one's chunks."""
+def behind(begun: Iterable[T], ahead: int = 1) -> Iterator[T]:
+    """Yields each batch once the next ones have begun: an idle core continues with their chunks.
+
+    Args:
+        begun: begins a batch when it is asked for it.
+        ahead: number of the next ones; a batch of one chunk keeps one core busy.
+    """
     held: list[T] = []
     for batch in begun:
         held.append(batch)
-        if len(held) > 1:
+        if len(held) > ahead:
             yield held.pop(0)
     yield from held
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from components.errors import KfrecError
 from components.scoring.catalogue import Catalogue
 
 _NOWHERE = -1
@@ -38,6 +39,9 @@ class TwoStages(Catalogue):
         retrieval: candidates of the first model.
         ranking: candidates of the second one; what it does not have is not retrieved.
         retrieved: candidates to retrieve for a user, those of the history aside.
+
+    Raises:
+        KfrecError: the models have no item in common.
     """
 
     def __init__(self, retrieval: Catalogue, ranking: Catalogue, retrieved: int) -> None:
@@ -45,6 +49,11 @@ class TwoStages(Catalogue):
         self._retrieval, self._ranking, self._retrieved = retrieval, ranking, retrieved
         places = pc.index_in(retrieval.names, value_set=ranking.names)
         self._place_of = pc.fill_null(places, _NOWHERE).to_numpy(zero_copy_only=False)
+        if not (self._place_of != _NOWHERE).any():
+            raise KfrecError(
+                f"none of the {len(retrieval.names):,} items of the retrieval model is one of the "
+                f"{len(ranking.names):,} of the ranking model; name models of the same items"
+            )
 
     def encoded(self, users: pa.Array, histories: pa.Array) -> tuple[_Users, np.ndarray]:  # type: ignore[override]
         """As of ``Catalogue``; unknown ids are the second model's."""
@@ -60,10 +69,10 @@ class TwoStages(Catalogue):
             scores[places] = values
             yield scores
 
-    def best(self, scores: np.ndarray, excluded: np.ndarray, top: int) -> np.ndarray:
-        """As of ``Catalogue``; fewer where fewer are retrieved."""
-        best = self._ranking.best(scores, excluded, top)
-        return best[scores[best] > -np.inf]
+    def left(self, scores: np.ndarray, excluded: np.ndarray) -> np.ndarray:
+        """As of ``Catalogue``: those that are retrieved and not excluded."""
+        left: np.ndarray = super().left(scores, excluded) & (scores > -np.inf)
+        return left
 
     def _chosen(self, users: _Users, count: int) -> Iterator[np.ndarray]:
         """The places in the second catalogue of each user's retrieved candidates."""

@@ -9,6 +9,9 @@ from typing import Any
 from components.errors import KfrecError
 from components.parameters import param
 
+# Candidates that a first stage retrieves for a user, unless another number is given.
+RETRIEVED = 100
+
 
 @dataclass(frozen=True)
 class PairDecision:
@@ -20,7 +23,7 @@ class PairDecision:
         "then registered as one model, too; empty registers none",
     )
     registered_pair: str = param("kfrec-recommender", "Name of the pair in the model registry")
-    pair_retrieve: int = param(200, "Candidates that the pair's first stage retrieves", unit="items", at_least=10)
+    pair_retrieve: int = param(RETRIEVED, "Candidates that the pair's first stage retrieves", unit="items", at_least=10)
     pair_users: int = param(2000, "Largest number of test users by whom pairs are compared", unit="users", at_least=1)
 
 

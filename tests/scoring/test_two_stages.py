@@ -11,11 +11,12 @@ import pytest
 import tensorflow as tf
 
 from components.artifacts import adopt
+from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.models.sasrec.model import SasRec
 from components.models.sasrec.parameters import SasRecParameters
 from components.scoring import load_raw_model
-from components.scoring.catalogue import LIKELIHOOD, Catalogue
+from components.scoring.catalogue import LIKELIHOOD, UNSEEN, Catalogue
 from components.scoring.recommend import recommend
 from components.scoring.two_stages import TwoStages
 from components.tasks.next_item import TASK
@@ -55,6 +56,28 @@ def test_the_best_of_the_retrieved_ones_are_listed(models: tuple[Catalogue, Cata
 def test_fewer_retrieved_than_listed_give_a_shorter_list(models: tuple[Catalogue, Catalogue]) -> None:
     found = recommend(TwoStages(*models, retrieved=3), ["U2"], [[]], 5)
     assert found.table.num_rows == 3
+
+
+def test_retrieved_items_whose_scores_are_not_trained_end_the_list(tmp_path: Path) -> None:
+    ordered = sorted(NAMES, key=lambda name: -RETRIEVAL[name])
+    catalogues = []
+    for stage, scores, unseen in (("first", RETRIEVAL, ()), ("second", RANKING, ordered[:2])):
+        data = make_data(tmp_path / stage / "tfrecord", dataset="amazon_reviews")
+        add_counts(data, {name: 7 for name in NAMES if name not in unseen})
+        catalogues.append(Catalogue(load_raw_model(make_known_model(tmp_path / stage / "model", data, scores))))
+    table = recommend(TwoStages(catalogues[0], catalogues[1], retrieved=8), ["U2"], [[]], 8).table.to_pandas()
+    assert set(table["item"][:6]) == set(ordered[2:8]) and set(table["item"][6:]) == set(ordered[:2])
+    assert table["flag"].tolist() == [""] * 6 + [UNSEEN] * 2
+
+
+def test_models_without_a_common_item_are_refused(tmp_path: Path) -> None:
+    catalogues = []
+    for stage, letter in (("first", "A"), ("second", "B")):
+        names = [letter + name for name in NAMES]
+        data = make_data(tmp_path / stage / "tfrecord", names=names, dataset="amazon_reviews")
+        catalogues.append(Catalogue(load_raw_model(make_known_model(tmp_path / stage / "model", data, {}))))
+    with pytest.raises(KfrecError, match="none of the 60 items of the retrieval model is one of the 60 of the ranking"):
+        TwoStages(catalogues[0], catalogues[1], retrieved=8)
 
 
 def test_vectors_rank_as_the_likelihood_does(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.steps.catalog import REGISTERED_MODEL
+from components.tasks.pairing import RETRIEVED
 from components.temporary import temporary_folder
 from pipelines.cli.options import (
     REGISTERED_OR_FOLDER,
@@ -21,6 +22,7 @@ from pipelines.cli.options import (
 
 if TYPE_CHECKING:
     from components.predict.model import NamedModel
+    from components.scoring import RawModel
     from components.scoring.catalogue import Catalogue
 
 SUMMARY = "list the items that a user, or every user, would most likely choose next"
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--retriever", metavar="MODEL", help="a retrieval model, whose best candidates alone are scored by --model"
     )
     parser.add_argument(
-        "--retrieve", type=int, default=200, metavar="N", help="candidates of --retriever (default %(default)s)"
+        "--retrieve", type=int, default=RETRIEVED, metavar="N", help="candidates of --retriever (default %(default)s)"
     )
     parser.add_argument("--keep-seen", action="store_true", help="also list items of the history")
     parser.add_argument("--output", metavar="FILE", help="write the lists to this file")
@@ -81,6 +83,7 @@ def execute(options: argparse.Namespace) -> int:
             of_retriever = run_of_model(options, options.retriever)
             retriever = output_of(of_retriever, "train", "model") if of_retriever else options.retriever
             first = opened.enter_context(named_model(retriever)).raw
+            _require_stages(options, first, named.raw)
             retrieval = Catalogue(first, candidates_in(source, first) if source else None)
             catalogue = TwoStages(retrieval, catalogue, options.retrieve)
         if options.user is None:
@@ -119,6 +122,20 @@ def _require_alone(options: argparse.Namespace, retrieve: int) -> None:
         raise KfrecError(f"--model {options.model} is a pair, with a first stage of its own; leave out --retriever")
     if options.top > retrieve:
         raise KfrecError(f"--top {options.top} is above the {retrieve} that {options.model} retrieves; list fewer")
+
+
+def _require_stages(options: argparse.Namespace, first: RawModel, second: RawModel) -> None:
+    """Checks that the first stage alone is a retrieval model."""
+    if not first.model.vectors:
+        raise KfrecError(
+            f"--retriever {options.retriever} does not retrieve: it has no vectors of users and items; name a "
+            "retrieval model, such as one of sasrec"
+        )
+    if second.model.vectors:
+        raise KfrecError(
+            f"--model {options.model} is a retrieval model, too; name the ranking model that orders what "
+            f"--retriever {options.retriever} finds, or leave out --retriever"
+        )
 
 
 def _list_one(
