@@ -6,6 +6,7 @@ MLflow copies this file into the model and runs it wherever the model is loaded;
 from pathlib import Path
 
 import mlflow
+from mlflow.exceptions import INVALID_PARAMETER_VALUE, MlflowException
 from mlflow.pyfunc import PythonModel
 
 
@@ -19,7 +20,13 @@ class ServedModel(PythonModel):
         self.served = Served(Path(next(iter(context.artifacts.values()))).parent)
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
-        return self.served.predict(model_input, **(params or {}))
+        from components.errors import KfrecError
+
+        try:
+            return self.served.predict(model_input, **(params or {}))
+        except KfrecError as error:
+            # Of other exceptions a server's answer has only the traceback.
+            raise MlflowException(str(error), error_code=INVALID_PARAMETER_VALUE) from None
 
 
 mlflow.models.set_model(ServedModel())

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import mlflow
 import pandas as pd
 import pytest
+import requests
+import uvicorn
 from mlflow import MlflowClient
 from mlflow.models import convert_input_example_to_serving_input
-from mlflow.pyfunc.scoring_server import invocations
+from mlflow.pyfunc import scoring_server
 
 from components.errors import KfrecError
 from components.evaluate.step import run as evaluate
@@ -31,6 +34,7 @@ from components.tracking import tracked_run
 from pipelines.cli import main
 from tests.fakes.known_scores import add_counts, make_known_model, make_known_retriever
 from tests.fakes.small_shop import NAMES, make_data
+from tests.waiting import wait_for
 
 # Users choose the later items, which the good models know.
 GOOD = {name: place / 10 for place, name in enumerate(NAMES)}
@@ -106,7 +110,7 @@ def test_its_serving_input_and_signature_are_users_and_histories(shop: Path, sto
     model = mlflow.pyfunc.load_model("models:/served@champion")
     assert model.metadata.signature.inputs.input_names() == ["user", "history"]
     asked = convert_input_example_to_serving_input(model.input_example)
-    answer = invocations(asked, "application/json", model, model.metadata.get_input_schema())
+    answer = scoring_server.invocations(asked, "application/json", model, model.metadata.get_input_schema())
     lists = json.loads(answer.response)["predictions"]
     assert [row["rank"] for row in lists] == [*range(1, len(lists) // 2 + 1)] * 2 and len(lists) == 2 * 20
 
@@ -123,6 +127,46 @@ def test_recommend_refuses_what_a_pair_cannot_give(
 ) -> None:
     assert main(["recommend", "someone", "--history=B001", "--model=served@champion", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "retriever", "message"),
+    [
+        ("ranker@champion", "ranker@champion", "--retriever ranker@champion does not retrieve"),
+        ("ranker@champion", "served@champion", "--retriever served@champion does not retrieve"),
+        ("retriever@champion", "retriever@champion", "--model retriever@champion is a retrieval model, too"),
+        ("ranker@champion", "retriever@best", "best"),
+    ],
+)
+def test_stages_that_are_no_pair_are_refused_in_a_line(
+    model: str, retriever: str, message: str, shop: Path, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recommend", "someone", "--history=B001", f"--model={model}", f"--retriever={retriever}"]) == 2
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))
+    assert message in line
+
+
+def test_the_pair_answers_over_http(shop: Path, store: str) -> None:
+    app = scoring_server.init(mlflow.pyfunc.load_model("models:/served@champion"))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    thread = Thread(target=server.run)
+    thread.start()
+    try:
+        wait_for(lambda: server.started)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        rows = [{"user": "U1", "history": list(NAMES[-4:])}, {"user": "nobody", "history": []}]
+        asked = {"dataframe_records": rows, "params": {"top": 4}}
+        answer = requests.post(f"http://127.0.0.1:{port}/invocations", json=asked, timeout=60)
+        refused = requests.post(
+            f"http://127.0.0.1:{port}/invocations", json=asked | {"params": {"top": -1}}, timeout=60
+        )
+    finally:
+        server.should_exit = True
+        thread.join()
+    assert answer.status_code == 200
+    listed = [row["item"] for row in answer.json()["predictions"]]
+    assert listed == [*NAMES[-5:-9:-1], *NAMES[-1:-5:-1]]
+    assert refused.status_code == 400 and "top=-1 is below 0" in refused.json()["message"]
 
 
 def test_both_stages_can_be_named_by_alias(shop: Path, store: str, tmp_path: Path) -> None:
