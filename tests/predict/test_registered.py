@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
-from components.errors import KfrecError
 from pipelines.cli import main
 from tests.predict.conftest import REGISTERED, Served
 
@@ -66,5 +66,5 @@ def test_rows_are_scored_or_ranked_but_not_both(
     columns: list[str], top: int, named: str, served: Served, store: str
 ) -> None:
     model = mlflow.pyfunc.load_model(f"models:/{REGISTERED}@champion")
-    with pytest.raises(KfrecError, match=named):
+    with pytest.raises(MlflowException, match=named):
         model.predict(pd.DataFrame(served.rows[:2])[columns], params={"top": top})
