@@ -138,9 +138,18 @@ def _working_folder(folder: Path) -> Iterator[Path]:
         try:
             yield work
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            _remove(work)
     finally:
         os.close(lock)
+
+
+def _remove(work: Path) -> None:
+    """Removes a working folder, its mark last: what cannot be removed now is known as a writer's later."""
+    for path in work.glob("*"):
+        if path.name != _WRITER:
+            shutil.rmtree(path, ignore_errors=True)
+    if [path.name for path in work.glob("*")] == [_WRITER]:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _locked(work: Path, folder: Path) -> int:

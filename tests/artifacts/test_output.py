@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,6 +177,24 @@ def test_a_process_killed_between_two_moves_loses_nothing(here: Path) -> None:
     with pytest.raises(ZeroDivisionError), publishing("earlier", step="tfrecord"):
         raise ZeroDivisionError
     assert (here / "earlier" / "data").read_text() == "earlier"
+
+
+def test_what_cannot_be_removed_at_the_end_is_removed_by_the_next_one(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A process that is just ending still writes there.
+    busy, rmtree = here / ".earlier.partial" / "scratch" / "late", shutil.rmtree
+
+    def removed_but_for_the_busy(path: Path, ignore_errors: bool = False) -> None:
+        rmtree(path, ignore_errors=ignore_errors)
+        busy.mkdir(parents=True, exist_ok=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", removed_but_for_the_busy)
+        publish("earlier")
+    assert busy.is_dir()
+    assert remove_abandoned(here.glob(".*.partial")) == [here / ".earlier.partial"]
+    assert not list(here.glob(".*"))
 
 
 def test_only_what_dead_processes_left_is_swept_away(here: Path) -> None:
