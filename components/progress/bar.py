@@ -76,7 +76,7 @@ class _Lines:
             self._write_rate(*self._steady_from)
 
     def close(self) -> None:
-        if self.n == self._shown:
+        if self.n in (0, self._shown):  # without any unit there is no rate either
             return
         # A job of one update has only the rate that includes its start-up.
         first = self._steady_from
@@ -109,12 +109,12 @@ def shown(label: str, total: int | None, unit: str) -> Shown:
 
 
 class Bar:
-    """Progress of one long job."""
+    """Progress of one long job; a job of no units shows none."""
 
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         self.label, self.total, self.unit, self.done = label, total, unit, 0
         self._last, self._lock = 0.0, threading.Lock()
-        self._shown = None if emitting() else shown(label, total, unit)
+        self._shown = None if emitting() or total == 0 else shown(label, total, unit)
         self._emit(force=True)
 
     def advance(self, count: int = 1) -> None:
@@ -132,7 +132,7 @@ class Bar:
 
     def _emit(self, force: bool = False) -> None:
         now = time.monotonic()
-        if force or now - self._last >= _EVENT_SECONDS:
+        if self.total != 0 and (force or now - self._last >= _EVENT_SECONDS):
             self._last = now
             emit("progress", label=self.label, unit=self.unit, done=self.done, total=self.total)
 

@@ -27,6 +27,16 @@ def test_nothing_is_written_to_stdout_when_nobody_reads_events(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("events", ["", "1"])
+def test_a_job_of_no_units_shows_nothing(
+    events: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, events)
+    with progress("scoring", total=0, unit="samples"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
 def test_an_event_is_found_behind_a_launchers_prefix() -> None:
     assert parse('    [0]<stdout>:{"kfrec": "error", "message": "x"}') == {"kfrec": "error", "message": "x"}
 
