@@ -120,7 +120,8 @@ def test_artifacts_go_to_gcs_where_workers_have_no_other_key() -> None:
     root = there["ConfigMap", "kfp-launcher"]["data"]["defaultPipelineRoot"]
     assert root.startswith("gs://BUCKET/") and "AWS" not in there["ConfigMap", "kfrec-mpijob"]["data"]["mpijob.yaml"]
     for account in ("kfrec-pipeline", "kfrec-worker", "kfrec-mlflow"):
-        assert "iam.gke.io/gcp-service-account" in there["ServiceAccount", account]["metadata"]["annotations"]
+        annotations = there["ServiceAccount", account]["metadata"]["annotations"]
+        assert annotations == {"iam.gke.io/gcp-service-account": f"{account}@PROJECT.iam.gserviceaccount.com"}
 
 
 def test_artifacts_go_to_s3_as_a_role_and_without_a_key() -> None:
@@ -137,7 +138,7 @@ def test_artifacts_go_to_s3_as_a_role_and_without_a_key() -> None:
     assert set(job["forwarded"]) == {"AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"}
     for account in ("kfrec-pipeline", "kfrec-worker", "kfrec-mlflow"):
         annotations = there["ServiceAccount", account]["metadata"]["annotations"]
-        assert annotations == {"eks.amazonaws.com/role-arn": "arn:aws:iam::ACCOUNT:role/ROLE"}
+        assert annotations == {"eks.amazonaws.com/role-arn": f"arn:aws:iam::ACCOUNT:role/{account}"}
     assert "annotations" not in there["ServiceAccount", "kfrec-schedule"]["metadata"]
 
 
@@ -223,11 +224,11 @@ PAGE = (MANIFESTS.parent / "docs/install-on-a-cluster.md").read_text()
 
 
 def test_the_page_gives_the_accounts_of_kfp_and_kfrec_an_identity_in_google_cloud() -> None:
-    (loop,) = re.findall(r"for account in ([^;]*); do\n\s+gcloud", PAGE)
+    loops = re.findall(r"for account in ([^;]*); do\n\s+gcloud", PAGE)
     (annotated,) = re.findall(r"annotate serviceaccount ([^\\]*)", PAGE)
     own = {name for (kind, name), body in objects("gke").items()
            if kind == "ServiceAccount" and "annotations" in body["metadata"]}  # fmt: skip
-    assert set(loop.split()) == own | set(annotated.split()) and "ml-pipeline-ui" in annotated
+    assert [set(loop.split()) for loop in loops] == [own, set(annotated.split())] and "ml-pipeline-ui" in annotated
 
 
 def test_the_page_makes_a_repository_for_every_image() -> None:
