@@ -56,7 +56,7 @@ def _place(module: Path) -> Path:
 def _built(module: Path) -> Path:
     place = _place(module)
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _locked(CACHE / f"{module.name}.lock"):
+    with locked(CACHE / f"{module.name}.lock"):
         if place.is_dir():
             return place
         for earlier in CACHE.glob(f"{module.name}-*"):
@@ -104,7 +104,7 @@ def _go(module: Path, *arguments: str) -> str:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def locked(file: Path) -> Iterator[None]:
     with file.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield

@@ -73,6 +73,7 @@ def _control(folder: Path, programs: Mapping[str, Path], authority: Authority) -
     ]  # fmt: skip
     manager = [
         str(kubernetes / "kube-controller-manager"), "--leader-elect=false", "--use-service-account-credentials",
+        "--node-monitor-grace-period=20s",
         f"--kubeconfig={authority.kubeconfig('manager', API, 'system:kube-controller-manager')}",
         "--allocate-node-cidrs", f"--cluster-cidr={PODS}", f"--root-ca-file={authority.file}",
         f"--service-account-private-key-file={_key(accounts)}",

@@ -19,11 +19,13 @@ import boto3
 import pytest
 import yaml
 from mlflow import MlflowClient
+from xdist.scheduler import LoadScopeScheduling
 
 from components.artifacts.reference import data_uri
 from pipelines.defaults import TRAINING, Pipeline
 from tests.cluster import kubectl as k8s
 from tests.cluster.apply import at_the_node
+from tests.cluster.build import locked
 from tests.cluster.images import REGISTRY
 from tests.cluster.servers import ADDRESS, KEYS, STORE_PORT
 from tests.cluster.steps import BUCKET, Place, Run
@@ -39,6 +41,10 @@ OVERLAY = "standalone"
 PLACEHOLDER = "registry.example.org"
 
 
+# These run beside the tests that train, in a process of their own.
+INSTALLATION = {f"test_{name}.py" for name in ("admission", "doctor", "overlays", "rights", "schedules")}
+
+
 def node_folder() -> Path:
     """The folder of this machine's own node; a test that stops its servers is skipped on any other cluster."""
     if "KFREC_CLUSTER_NODE" not in os.environ:
@@ -46,9 +52,44 @@ def node_folder() -> Path:
     return Path(os.environ["KFREC_CLUSTER_NODE"])
 
 
+class Groups(LoadScopeScheduling):
+    """Gives each of two processes one of the groups."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "installation" if nodeid.partition("::")[0].rpartition("/")[2] in INSTALLATION else "trainings"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return Groups(config, log)
+
+
+def pytest_sessionfinish() -> None:
+    if process := os.environ.get("PYTEST_XDIST_WORKER"):
+        _ended(process).touch()
+
+
+def _ended(process: str) -> Path:
+    """The file that says that a group's process has run its tests."""
+    return node_folder() / f"{process}.ended"
+
+
+@pytest.fixture
+def alone() -> None:
+    """A test that disturbs all others waits until the other group has ended."""
+    if process := os.environ.get("PYTEST_XDIST_WORKER"):
+        others = {f"gw{number}" for number in range(int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))} - {process}
+        k8s.wait_for(lambda: all(_ended(other).exists() for other in others))
+
+
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """The overlay, applied where every pod has to be restricted, with its secrets; MLflow answers."""
+    shared = Path(os.environ.get("KFREC_CLUSTER_NODE") or tmp_path_factory.getbasetemp())
+    with locked(shared / "installing"):
+        return installed(tmp_path_factory.mktemp("installed"))
+
+
+def installed(folder: Path) -> Place:
     registry = os.environ.get("KFREC_REGISTRY") or REGISTRY
     if BUCKET not in [entry["Name"] for entry in store().list_buckets()["Buckets"]]:
         store().create_bucket(Bucket=BUCKET)
@@ -60,7 +101,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     literals = [f"--from-literal={name}={value}" for name, value in keys.items()]
     secret = ["create", "secret", "generic", "kfrec-object-store", *literals, "--dry-run=client", "-o", "yaml"]
     k8s.kubectl("-n", NAMESPACE, "apply", "-f", "-", given=k8s.kubectl(*secret))
-    overlay = with_registry(tmp_path_factory.mktemp("installed") / "manifests", registry)
+    overlay = with_registry(folder / "manifests", registry)
     k8s.kubectl("apply", "-k", str(overlay))
     k8s.kubectl("-n", NAMESPACE, "rollout", "status", "deployment/kfrec-mlflow", f"--timeout={LONGEST:.0f}s")
     config = k8s.found(NAMESPACE, "configmap", "kfrec-config")
@@ -309,12 +350,13 @@ def in_pod(namespace: str, pod: str, program: str, container: str = "") -> str:
     return k8s.kubectl("-n", namespace, "exec", pod, *named, "--", "python", "-c", program)
 
 
-# Ends processes by their command line; the first process of a container takes no SIGKILL from within.
-KILL = """
+# Signals processes by their command line, and prints them; a container's first process takes no SIGKILL from within.
+SIGNAL = """
 import os, signal
 from pathlib import Path
 for path in Path("/proc").glob("[0-9]*/cmdline"):
     words = path.read_bytes()
     if int(path.parent.name) not in (1, os.getpid()) and {word!r}.encode() in words:
         os.kill(int(path.parent.name), {signal})
+        print(path.parent.name)
 """

@@ -55,10 +55,11 @@ def definitions() -> Iterator[None]:
 
 
 def objects_in(namespace: str) -> set[tuple[str, str]]:
-    """Kind and name of all that was put into a namespace."""
+    """Kind and name of all that was put into a namespace, without pods that are ending: the kubelet takes its time."""
     kinds = k8s.kubectl("api-resources", "--namespaced", "--verbs=list,create", "-o", "name").split()
     there = k8s.listed(namespace, ",".join(kinds))
-    named = {(body["kind"], body["metadata"]["name"]) for body in there}
+    ending = [body for body in there if body["kind"] == "Pod" and "deletionTimestamp" in body["metadata"]]
+    named = {(body["kind"], body["metadata"]["name"]) for body in there if body not in ending}
     return {entry for entry in named if not {entry, entry[0]} & OF_THE_CLUSTER}
 
 

@@ -30,8 +30,8 @@ _COMPONENT = MANIFESTS / "components" / "kueue"
 _URGENT = "kfrec-test-urgent"
 
 
-@pytest.fixture(scope="module")
-def kueue() -> Iterator[None]:
+@pytest.fixture
+def kueue(alone: None) -> Iterator[None]:
     """Kueue's own manifests on a node of ours, since its webhooks see every pod; any other cluster has its own."""
     if "KFREC_CLUSTER_NODE" not in os.environ:
         if k8s.found("default", "crd", "clusterqueues.kueue.x-k8s.io") is None:
