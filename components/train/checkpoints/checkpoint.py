@@ -240,7 +240,8 @@ def find_checkpoint(path: str, parameter: str = "load_checkpoint_path") -> str:
     Raises:
         KfrecError: there is no checkpoint.
     """
-    for folder in (Path(path), Path(path) / CHECKPOINT):
+    # A model's folder first: TensorFlow warns of one where it expects the file of that name.
+    for folder in (Path(path) / CHECKPOINT, Path(path)):
         with _explaining_damage(f"{folder}/checkpoint"):
             latest = tf.train.latest_checkpoint(str(folder)) if folder.is_dir() else None
         if latest is not None:

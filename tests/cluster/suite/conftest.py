@@ -42,7 +42,9 @@ PLACEHOLDER = "registry.example.org"
 
 
 # These run beside the tests that train, in a process of their own.
-INSTALLATION = {f"test_{name}.py" for name in ("admission", "doctor", "overlays", "rights", "schedules")}
+INSTALLATION = {
+    f"test_{name}.py" for name in ("admission", "doctor", "mlflow_server", "overlays", "rights", "schedules")
+}
 
 
 def node_folder() -> Path:
