@@ -60,7 +60,7 @@ MODEL = ModelDefinition(
     # questions, so that all of its layers learn at one rate, without dropout; and its odds of having no answer are not
     # as extreme as those of a published model, whose threshold would leave all questions unanswered.
     local_defaults={
-        "epochs": 5,
+        "epochs": 4,
         "hidden_dropout": 0.0,
         "attention_dropout": 0.0,
         "layer_decay": 1.0,
