@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,15 +49,6 @@ def running(folder: Path) -> subprocess.Popen[bytes]:
     assert process.poll() is None and _PANIC.read_text().strip() == "77"
     assert any(line.startswith("process") for line in left_behind(folder))
     return process
-
-
-@pytest.fixture(autouse=True)
-def setting() -> Iterator[None]:
-    """The setting that a node changes here is another one at first, also after a test that was killed."""
-    before = _PANIC.read_text()
-    _PANIC.write_text("0")
-    yield
-    _PANIC.write_text("0" if before.strip() == "77" else before)
 
 
 @pytest.fixture

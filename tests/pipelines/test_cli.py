@@ -14,6 +14,7 @@ from pipelines.cli import main
 from pipelines.defaults import PIPELINES, Pipeline
 from pipelines.parameters import pipeline_parameters
 from pipelines.runs.record import RunRecord
+from tests.fakes.handler import free_port
 
 
 @pytest.mark.parametrize("model", ["sim", "din"])
@@ -121,6 +122,16 @@ def test_ui_says_how_to_look(
     shown = capsys.readouterr().out
     assert f"MLFLOW_BACKEND_STORE_URI=sqlite:///{tmp_path}/mlflow.db mlflow ui --port" in shown
     assert shown.endswith("--workers 1\n"), "mlflow's default is four"
+
+
+def test_a_ui_that_does_not_start_leaves_the_environment_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mlflow.db").write_text("no database")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    before = dict(os.environ)
+    assert main(["ui", "--port", str(free_port())]) != 0
+    assert "mlflow.db" in capsys.readouterr().err and dict(os.environ) == before
 
 
 def test_ui_opens_the_page_of_the_runs(

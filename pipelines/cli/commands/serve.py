@@ -49,6 +49,7 @@ def execute(options: argparse.Namespace) -> int:
         here = Path(sys.executable).parent
         # mlflow looks for uvicorn on the path.
         path = os.pathsep.join((str(here), os.environ.get("PATH", os.defpath)))
-        os.environ |= SAFE_PATH | {"MLFLOW_TRACKING_URI": tracking_uri(), "PATH": path}
-        os.execv(str(here / "mlflow"), command)
+        os.execve(
+            here / "mlflow", command, os.environ | SAFE_PATH | {"MLFLOW_TRACKING_URI": tracking_uri(), "PATH": path}
+        )
     return 0

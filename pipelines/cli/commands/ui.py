@@ -45,11 +45,11 @@ def execute(options: argparse.Namespace) -> int:
     page = f"http://localhost:{options.port}{_runs_page(database)}"
     print(f"{page}   (stop with Ctrl-C; every user of this machine can open it)\n{shown}", flush=True)
     if not options.print_only:
-        os.environ |= SAFE_PATH | store | {"MLFLOW_TRACKING_URI": uri}
-        # Job execution serves the evaluation of language models: eight idle processes.
-        os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+        os.environ["MLFLOW_TRACKING_URI"] = uri
         prepare()
-        os.execv(str(Path(sys.executable).with_name("mlflow")), command)
+        # Job execution serves the evaluation of language models: eight idle processes.
+        environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"} | os.environ | SAFE_PATH | store
+        os.execve(Path(sys.executable).with_name("mlflow"), command, environment)
     return 0
 
 
