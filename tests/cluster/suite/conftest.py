@@ -92,6 +92,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 def installed(folder: Path) -> Place:
+    """Applies the overlay from a copy in ``folder``; a second time changes nothing."""
     registry = os.environ.get("KFREC_REGISTRY") or REGISTRY
     if BUCKET not in [entry["Name"] for entry in store().list_buckets()["Buckets"]]:
         store().create_bucket(Bucket=BUCKET)
