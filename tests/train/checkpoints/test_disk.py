@@ -45,6 +45,7 @@ def test_a_disk_that_fills_up_is_one_line_and_leaves_the_earlier_model(small_dis
     assert (small_disk / "model" / "weights").read_text() == "earlier"
 
 
+@pytest.mark.usefixtures("store")
 def test_a_read_only_disk_is_one_line_before_anything_starts(
     small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
