@@ -24,8 +24,6 @@ _SCOPES = {
     "score_pairs": "classifiers",
     "rectified_layers": "classifiers",
     "masked_softmax": "classifiers",
-    "log_loss": "classifiers",
-    "next_item_losses": "classifiers",
     "loss_scale": "loss scale",
     "exchange": "exchange",
     "metrics": "metrics",

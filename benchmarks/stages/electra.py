@@ -10,7 +10,7 @@ from benchmarks.measuring import Plan, Report
 from benchmarks.token_records import specification
 from benchmarks.training import flops, measure_step, worker_step
 from components.models.electra.masking import most_masked
-from components.models.electra.sizes import generator_sizes
+from components.models.electra.model import generator_sizes
 from components.models.layers.transformer import Sizes
 
 # The base model of the first phase; a micro-batch of a processor.

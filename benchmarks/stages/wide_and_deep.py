@@ -10,7 +10,7 @@ from benchmarks.measuring import Plan, Report
 from benchmarks.training import flops, measure_step, worker_step
 from components.feature_spec import FeatureSpec
 from components.models.tabular import read_tabular
-from components.models.wide_and_deep.widths import width_of
+from components.models.wide_and_deep.model import width_of
 
 SIZE = 16_384
 

@@ -61,11 +61,10 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0, par
     """
     import tensorflow as tf
 
-    from components.models.ops.losses import log_loss
-
     labels = tf.cast(labels, tf.float32)
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
     # The count depends only on the labels, so its reduction overlaps the forward pass.
-    return LossTerm(log_loss(labels, logits), tf.ones_like(labels), weight, part)
+    return LossTerm(losses, tf.ones_like(labels), weight, part)
 
 
 def embedding_penalty(embedded: Sequence[tf.Tensor], weight: float) -> dict[str, LossTerm]:
@@ -111,8 +110,8 @@ def next_item_loss(
     """
     import tensorflow as tf
 
-    from components.models.ops.losses import next_item_losses
-
-    counted = tf.ones_like(mask, tf.float32) if padding else tf.cast(mask, tf.float32)
-    count = tf.reduce_sum(counted, list(range(len(mask.shape) - 1)))
-    return LossTerm(next_item_losses(clicked, unclicked, mask), count, weight, part)
+    positions = list(range(len(mask.shape) - 1))
+    has_next = tf.cast(mask, tf.float32)
+    losses = (tf.nn.softplus(-clicked) + tf.nn.softplus(unclicked)) * (0.5 * has_next)
+    count = tf.reduce_sum(tf.ones_like(has_next) if padding else has_next, positions)
+    return LossTerm(tf.reduce_sum(losses, positions), count, weight, part)

@@ -12,7 +12,7 @@ from components.models.draws import draws_at
 from components.models.loss import loss_of
 from components.models.optimizers.schedules import at
 from components.models.wide_and_deep import MODEL, deep_schedule
-from components.models.wide_and_deep.widths import PUBLISHED, width_of
+from components.models.wide_and_deep.model import PUBLISHED, width_of
 from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
@@ -12,8 +13,7 @@ from components.feature_spec import FeatureSpec
 from components.models.draws import draws_by
 from components.models.electra.masking import mask_tokens, replaced_by, sampled_tokens
 from components.models.electra.parameters import ElectraParameters
-from components.models.electra.sizes import generator_sizes
-from components.models.encoder import read_text
+from components.models.encoder import PUBLISHED, read_text
 from components.models.layers.dense import Dense
 from components.models.layers.encoder import Encoder
 from components.models.layers.layer_norm import LayerNorm
@@ -29,6 +29,18 @@ from components.text.special import special_tokens
 _EVALUATION_SEED = 0
 # Added to the logits of the rows that fill the table of words up.
 _NO_TOKEN = -1e9
+
+
+def generator_sizes(parameters: ElectraParameters) -> Sizes:
+    """A share of the encoder's width in whole heads, and as many layers.
+
+    Of the published base model a third of 12 heads of 64, which is 256.
+    """
+    sizes = parameters.sizes
+    share = parameters.generator_share or PUBLISHED[parameters.electra_size].generator_share
+    heads = math.ceil(round(sizes.heads * share, 6))
+    width = heads * sizes.width // sizes.heads
+    return sizes._replace(width=width, heads=heads, feed_forward=sizes.feed_forward * width // sizes.width)
 
 
 class MaskedTokenHead(tf.Module):

@@ -14,8 +14,7 @@ from components.feature_spec import Feature, FeatureSpec
 from components.models.draws import draws_at
 from components.models.electra import MODEL
 from components.models.electra.masking import mask_tokens, replaced_by, sampled_tokens
-from components.models.electra.model import Electra
-from components.models.electra.sizes import generator_sizes
+from components.models.electra.model import Electra, generator_sizes
 from components.models.encoder import check_positions
 from components.models.loss import loss_of
 from components.models.optimizers.schedules import at, rise_and_fall
