@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from typing import Any
 from components.errors import KfrecError
 from components.workflows.quarantine import BadLine, Quarantine
 
+# Half of a pair, which an escape such as \ud83d may leave in JSON; neither tables nor files can hold it.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _EXAMPLE = '{"data": [{"title": "...", "paragraphs": [{"context": "...", "qas": [...]}]}]}'
 
 
@@ -92,7 +95,7 @@ def read_articles(path: Path, quarantine: Quarantine) -> list[Article]:
             if good:
                 paragraphs.append(Paragraph(context, tuple(good)))
         if paragraphs:
-            articles.append(Article(f"{number}\n{article.get('title', '')}", tuple(paragraphs)))
+            articles.append(Article(_text(f"{number}\n{article.get('title', '')}"), tuple(paragraphs)))
     quarantine.judge(count)
     return articles
 
@@ -122,6 +125,11 @@ def _content(path: Path) -> str:
     return content.decode("utf-8-sig")
 
 
+def _text(value: str) -> str:
+    """A text with a replacement character for each half of a surrogate pair, so that positions stay."""
+    return _SURROGATE.sub("\ufffd", value)
+
+
 def _paragraphs(path: Path, number: int, article: Any) -> Iterator[tuple[str, list[Any]]]:
     paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
     if not isinstance(paragraphs, list):
@@ -135,19 +143,20 @@ def _paragraphs(path: Path, number: int, article: Any) -> Iterator[tuple[str, li
                 f"{path}: paragraph {index} of article {number} needs the text context and the list qas; give "
                 f"{_EXAMPLE}"
             )
-        yield context, questions
+        yield _text(context), questions
 
 
 def _question(body: Any, context: str) -> Question:
     if not isinstance(body, dict) or not isinstance(text := body.get("question"), str):
         raise _Malformed("it has no text question")
-    name = str(body.get("id", ""))
+    name = _text(str(body.get("id", "")))
     listed = body.get("answers", [])
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise _Malformed("answers is no list of objects")
     texts = tuple(each.get("text") for each in listed)
     if not all(isinstance(each, str) for each in texts):
         raise _Malformed("an answer has no text")
+    text, texts = _text(text), tuple(map(_text, texts))
     if body.get("is_impossible", False):
         return Question(name, text, (), -1)
     if not texts:

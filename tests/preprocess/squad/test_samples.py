@@ -149,6 +149,17 @@ def test_many_windows_of_a_question_are_written_a_few_at_a_time(
     assert pq.ParquetFile(tmp_path / "parts" / "train" / "part.2.parquet").num_row_groups > 2
 
 
+def test_half_of_a_surrogate_pair_is_replaced_and_moves_no_answer(tmp_path: Path) -> None:
+    half = "\ud83d"
+    context = f"{half} {CONTEXT}"
+    body = [article(half, question(half, "red", context, question=f"What {half}?"), context=context)]
+    body[0]["paragraphs"][0]["qas"][0]["answers"].append({"text": half, "answer_start": 0})
+    preprocess(raw_folder(tmp_path / "raw", train=articles(12), dev=body), tmp_path / "out", **SMALL)
+    tables = QuestionTables(side_tables(tmp_path / "out"))
+    assert (tables.ids[0], tables.questions[0], tables.answers[0]) == ("\ufffd", "What \ufffd?", ["red", "\ufffd"])
+    assert answered(tmp_path / "out", "test")[0][0] == "red"
+
+
 def test_questions_that_all_have_answers_are_version_1(tmp_path: Path) -> None:
     body = [article(f"t{n}", question(f"q{n}", "red")) for n in range(3)]
     for each in (qa for entry in body for qa in entry["paragraphs"][0]["qas"]):
