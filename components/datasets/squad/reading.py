@@ -149,15 +149,18 @@ def _paragraphs(path: Path, number: int, article: Any) -> Iterator[tuple[str, li
 def _question(body: Any, context: str) -> Question:
     if not isinstance(body, dict) or not isinstance(text := body.get("question"), str):
         raise _Malformed("it has no text question")
-    name = _text(str(body.get("id", "")))
-    listed = body.get("answers", [])
+    name = "" if body.get("id") is None else _text(str(body["id"]))
+    listed = [] if body.get("answers") is None else body["answers"]
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise _Malformed("answers is no list of objects")
     texts = tuple(each.get("text") for each in listed)
     if not all(isinstance(each, str) for each in texts):
         raise _Malformed("an answer has no text")
     text, texts = _text(text), tuple(map(_text, texts))
-    if body.get("is_impossible", False):
+    impossible = body.get("is_impossible")
+    if impossible not in (None, False, True):
+        raise _Malformed(f"is_impossible is {impossible!r}; say true or false")
+    if impossible:
         return Question(name, text, (), -1)
     if not texts:
         raise _Malformed("it has no answer; if that is meant, say is_impossible: true")

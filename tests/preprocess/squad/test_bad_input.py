@@ -23,6 +23,7 @@ BAD: dict[str, dict[str, Any]] = {
     "answers is no list of objects": {"answers": "red"},
     "it has no answer; if that is meant, say is_impossible: true": {"answers": []},
     "it has no text question": {"question": None},
+    "is_impossible is 'False'; say true or false": {"is_impossible": "False"},
 }
 
 

@@ -160,6 +160,14 @@ def test_half_of_a_surrogate_pair_is_replaced_and_moves_no_answer(tmp_path: Path
     assert answered(tmp_path / "out", "test")[0][0] == "red"
 
 
+def test_null_is_as_a_missing_field(tmp_path: Path) -> None:
+    fields = {"id": None, "answers": None, "is_impossible": True}
+    body = [article("t", question("a", None, **fields), question("b", "red", is_impossible=None))]
+    preprocess(raw_folder(tmp_path / "raw", train=articles(12), dev=body), tmp_path / "out", **SMALL)
+    tables = QuestionTables(side_tables(tmp_path / "out"))
+    assert (tables.ids[:2], tables.answers[:2]) == (["", "b"], [[], ["red"]])
+
+
 def test_questions_that_all_have_answers_are_version_1(tmp_path: Path) -> None:
     body = [article(f"t{n}", question(f"q{n}", "red")) for n in range(3)]
     for each in (qa for entry in body for qa in entry["paragraphs"][0]["qas"]):
