@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import KfrecError
+from components.workflows.formats import require_text
 from components.workflows.quarantine import BadLine, Quarantine
 
 # Half of a pair, which an escape such as \ud83d may leave in JSON; neither tables nor files can hold it.
@@ -106,6 +107,8 @@ def _articles(path: Path) -> list[Any]:
     except UnicodeDecodeError:
         raise KfrecError(f"{path}: not UTF-8 text; write it as UTF-8") from None
     except ValueError as error:
+        if str(error).startswith("Extra data"):
+            raise KfrecError(f"{path}: holds several JSON values, as JSON Lines do; give one, {_EXAMPLE}") from None
         raise KfrecError(f"{path}: not JSON ({error}); get a complete copy of it") from None
     except RecursionError:
         raise KfrecError(f"{path}: is nested too deeply; give {_EXAMPLE}") from None
@@ -122,6 +125,7 @@ def _content(path: Path) -> str:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
             raise KfrecError(f"{path}: truncated or damaged gzip file ({error}); download it again") from None
+    require_text(str(path), content[:16], "unpack or convert it to JSON")
     return content.decode("utf-8-sig")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -50,7 +51,10 @@ def test_too_many_bad_questions_are_one_line(tmp_path: Path) -> None:
     ("content", "line"),
     [
         (b"{", r"train\.json: not JSON \(.*\); get a complete copy of it"),
-        (b"\xff\xfe", r"train\.json: not UTF-8 text; write it as UTF-8"),
+        (b'{"data": ["\xe9"]}', r"train\.json: not UTF-8 text; write it as UTF-8"),
+        ("{}".encode("utf-16"), r"train\.json: is UTF-16, not UTF-8; convert it"),
+        (gzip.compress(b"{}", mtime=0), r"train\.json: is gzip, whatever its name says; unpack or convert it to JSON"),
+        (b'{"a": 1}\n{"a": 2}\n', r"train\.json: holds several JSON values, as JSON Lines do; give one, \{"),
         (b"[]", r"train\.json: has no list data; give \{"),
         (b'{"data": [1]}', r"train\.json: article 0 of data has no list paragraphs; give"),
         (
