@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from components.workflows.quarantine import BadLine
@@ -18,19 +20,16 @@ def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:
     bad: list[BadLine] = []
     try:
         lines = block.text.decode().split("\n")
+        numbers: Sequence[int] = range(block.first_line, block.first_line + len(lines))
     except UnicodeDecodeError:
-        lines, bad = _decodable(block)
+        numbers, lines, bad = _decodable(block)
     if lines and not lines[-1]:
         lines.pop()  # what follows the last line end
     lines = [line.strip() for line in lines]
     if max(map(len, lines), default=0) > _LONGEST:
         too_long = [
-            BadLine(
-                block.first_line + number,
-                f"{len(line):,} characters; write one sentence a line",
-                line[:1000].encode("utf-8", "surrogatepass"),
-            )
-            for number, line in enumerate(lines)
+            BadLine(number, f"{len(line):,} characters; write one sentence a line", line[:1000].encode())
+            for number, line in zip(numbers, lines, strict=False)
             if len(line) > _LONGEST
         ]
         bad = sorted((*bad, *too_long), key=lambda each: each.number)
@@ -38,13 +37,15 @@ def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:
     return pa.table([pa.array(lines, pa.large_string())], schema=_SCHEMA), bad
 
 
-def _decodable(block: Block) -> tuple[list[str], list[BadLine]]:
+def _decodable(block: Block) -> tuple[list[int], list[str], list[BadLine]]:
+    numbers: list[int] = []
     lines: list[str] = []
     bad: list[BadLine] = []
     for number, line in enumerate(block.text.split(b"\n"), block.first_line):
         try:
             lines.append(line.decode())
+            numbers.append(number)
         except UnicodeDecodeError as error:
             wrong = line[error.start]
             bad.append(BadLine(number, f"byte {wrong:#04x} is not UTF-8", line[:1000]))
-    return lines, bad
+    return numbers, lines, bad

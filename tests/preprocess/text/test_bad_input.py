@@ -54,11 +54,11 @@ def test_a_workflow_without_tokens_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_few_bad_lines_are_left_out_and_kept_aside(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", a=TEXT.encode() + b"\xff bad\n" + b"y" * 70_000 + b"\n")
+    raw = raw_folder(tmp_path / "raw", a=b"\xff bad\n" + b"y" * 70_000 + b"\n" + TEXT.encode())
     counts = preprocess(raw, tmp_path / "out", malformed_limit=0.05)
     assert counts["malformed_lines"] == 2
     lines = (tmp_path / "out" / "quarantine" / "a.txt.jsonl").read_text().splitlines()
-    assert [json.loads(line)["reason"] for line in lines] == [
-        "byte 0xff is not UTF-8",
-        "70,000 characters; write one sentence a line",
+    assert [(entry["line"], entry["reason"]) for entry in map(json.loads, lines)] == [
+        (1, "byte 0xff is not UTF-8"),
+        (2, "70,000 characters; write one sentence a line"),
     ]
