@@ -53,6 +53,11 @@ def texts_of(raw: str) -> list[str]:
     return [word.text for word in words_of(raw)]
 
 
+def has_words(text: str) -> bool:
+    """Whether a text has a word, and not only white space, control and format characters, and lone accents."""
+    return any(texts_of(raw) for raw in RAW_WORD.findall(text))
+
+
 class _Character(NamedTuple):
     """What becomes of a character.
 

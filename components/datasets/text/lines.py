@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from components.text.normalization import has_words
 from components.workflows.quarantine import BadLine
 from components.workflows.text_blocks import Block
 
@@ -16,7 +17,10 @@ _SCHEMA = pa.schema([pa.field(LINE, pa.large_string())])
 
 
 def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:
-    """The lines of a block without the white space around them, and those that are no text or too long."""
+    """The lines of a block, and those that are no text or too long.
+
+    White space around a line is left out. A line without words, such as a zero-width space, is empty.
+    """
     bad: list[BadLine] = []
     try:
         lines = block.text.decode().split("\n")
@@ -34,6 +38,8 @@ def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:
         ]
         bad = sorted((*bad, *too_long), key=lambda each: each.number)
         lines = [line for line in lines if len(line) <= _LONGEST]
+    # Almost every line begins with a letter or a digit, which is a word.
+    lines = [line if line[:1].isalnum() or has_words(line) else "" for line in lines]
     return pa.table([pa.array(lines, pa.large_string())], schema=_SCHEMA), bad
 
 

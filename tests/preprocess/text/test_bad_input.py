@@ -23,7 +23,7 @@ TEXT = text_of([random_document(seed) for seed in range(20)])
         ({"a": TEXT.encode("utf-16")}, r"a\.txt: is UTF-16, not UTF-8; convert"),
         ({"a": "x" * 100_000 + "\n" + TEXT}, r"the first is line 1 \(100,000 characters; write one sentence a line\)"),
         ({"a": ""}, "its files hold no text; check what download fetched"),
-        ({"a": "\n \n\n"}, "its files hold no text; check what download fetched"),
+        ({"a": "\n \n\u200b\n\0\n"}, "its files hold no text; check what download fetched"),
         ({"a": "One. \nTwo.\n"}, "its files hold one document, .*; put blank lines between documents, or add files"),
         ({"a": TEXT, "vocab": "the\n"}, r"vocab\.txt: has no token \[PAD\]; take the vocabulary of a BERT"),
         ({"a": TEXT, "vocab": "\n".join(NAMES[:4])}, r"vocab\.txt: has no token \[MASK\]"),

@@ -118,6 +118,12 @@ def test_gzip_and_line_ends_do_not_matter(tmp_path: Path) -> None:
     assert tokens_of(tmp_path / "one", "train") == tokens_of(tmp_path / "two", "train")
 
 
+def test_a_line_without_words_ends_a_document(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", a="One.\n\u200b\nTwo.\n \0\n!\n\ufeff \u0301\n", b="\u200b")
+    counts = preprocess(raw, tmp_path / "out", max_seq_length=16)
+    assert (counts["documents"], counts["train"], counts["test"]) == (3, 2, 1)
+
+
 def test_a_vocab_txt_beside_the_texts_is_the_vocabulary(raw: Path, tmp_path: Path) -> None:
     tokens = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "lamp", "is", "red", "."]
     beside = raw_folder(tmp_path / "raw", a=text_of(DOCUMENTS), vocab="".join(f"{token}\n" for token in tokens))
