@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import KfrecError
+from components.text.normalization import has_words
 from components.workflows.formats import require_text
 from components.workflows.quarantine import BadLine, Quarantine
 
@@ -171,6 +172,8 @@ def _question(body: Any, context: str) -> Question:
     begin = listed[0].get("answer_start")
     if not isinstance(begin, int) or isinstance(begin, bool) or begin < 0:
         raise _Malformed(f"answer_start is {begin!r}")
-    if not texts[0].strip() or context[begin : begin + len(texts[0])] != texts[0]:
+    if not has_words(texts[0]):
+        raise _Malformed(f"its answer {texts[0][:60]!r} has no words")
+    if context[begin : begin + len(texts[0])] != texts[0]:
         raise _Malformed(f"its answer {texts[0][:60]!r} is not at character {begin} of its context")
     return Question(name, text, texts, begin)

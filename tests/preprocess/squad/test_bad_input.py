@@ -17,7 +17,8 @@ ROOM = {"max_seq_length": 32, "max_query_length": 8}
 BAD: dict[str, dict[str, Any]] = {
     "its answer 'blue' is not at character 12 of its context": {"answers": [{"text": "blue", "answer_start": 12}]},
     "its answer 'red' is not at character 0 of its context": {"answers": [{"text": "red", "answer_start": 0}]},
-    "its answer ' ' is not at character 3 of its context": {"answers": [{"text": " ", "answer_start": 3}]},
+    "its answer ' ' has no words": {"answers": [{"text": " ", "answer_start": 3}]},
+    "its answer '\\xad' has no words": {"answers": [{"text": "\xad", "answer_start": 0}]},
     "answer_start is None": {"answers": [{"text": "red"}]},
     "answer_start is -1": {"answers": [{"text": "red", "answer_start": -1}]},
     "an answer has no text": {"answers": [{"answer_start": 12}]},
