@@ -29,7 +29,7 @@ def read_vocab_txt(path: Path) -> list[str]:
         KfrecError: it is no text, a token is missing or duplicated, or a special token is missing.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise KfrecError(f"{path}: not UTF-8 text; write one token a line, in UTF-8") from None
     except OSError as error:

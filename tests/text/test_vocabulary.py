@@ -70,6 +70,7 @@ def written(tmp_path: Path, content: bytes) -> Path:
 def test_a_vocab_txt_is_a_token_a_line(tmp_path: Path) -> None:
     text = "\r\n".join([*TOKENS, "é"]) + "\r\n\n"
     assert read_vocab_txt(written(tmp_path, text.encode())) == [*TOKENS, "é"]
+    assert read_vocab_txt(written(tmp_path, text.encode("utf-8-sig"))) == [*TOKENS, "é"]
 
 
 @pytest.mark.parametrize(
