@@ -124,6 +124,8 @@ class QuestionRows:
 
 
 def _texts(values: pa.Array, name: str) -> list[str]:
+    if pa.types.is_nested(values.type):
+        raise KfrecError(f"column {name} is of the type {values.type}; give one text a row")
     texts: list[str | None] = values.cast(pa.string()).to_pylist()
     for text in texts:
         if text is None or not text.strip():

@@ -134,6 +134,13 @@ def test_an_empty_text_is_one_line(data: Path, column: str, empty: str | None) -
         raw_model(model_of(data)).score(rows)
 
 
+@pytest.mark.parametrize("value", [["What?"], {"text": "What?"}])
+def test_a_nested_column_is_one_line(data: Path, value: object) -> None:
+    rows = {"question": pa.array([value]), "context": pa.array([CONTEXT])}
+    with pytest.raises(KfrecError, match=r"column question is of the type .*; give one text a row"):
+        raw_model(model_of(data)).score(rows)
+
+
 def test_no_rows_have_no_answers(data: Path) -> None:
     none = {name: pa.array([], pa.string()) for name in ("question", "context")}
     assert raw_model(model_of(data)).score(none).rows == 0
