@@ -175,8 +175,8 @@ class _Written:
             for number, question in numbered:
                 answer = tokens_within(begins, ends, question.begin, question.end) if question.answers else None
                 if answer is not None:
-                    exact = (begins[answer[0]], ends[answer[1]]) == (question.begin, question.end)
-                    self.counts["widened_answers"] += not exact
+                    widened = begins[answer[0]] < question.begin or ends[answer[1]] > question.end
+                    self.counts["widened_answers"] += bool(widened)
                 windows.add(number, self._tokenizer.encode(question.text), located.ids, answer)
                 self.questions.append((question.id, question.text, len(self.contexts), question.answers))
                 if len(windows) >= _AT_A_TIME:

@@ -149,6 +149,15 @@ def test_many_windows_of_a_question_are_written_a_few_at_a_time(
     assert pq.ParquetFile(tmp_path / "parts" / "train" / "part.2.parquet").num_row_groups > 2
 
 
+@pytest.mark.parametrize(("answer", "warns"), [("is red.", False), (" red", False), ("re", True)])
+def test_answers_that_begin_or_end_within_a_word_are_warned_of(
+    answer: str, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = [article(f"t{n}", question(f"q{n}", answer)) for n in range(3)]
+    preprocess(raw_folder(tmp_path / "raw", train=body), tmp_path / "out", **SMALL)
+    assert ("3 of 3 answers begin or end within a word" in capsys.readouterr().out) == warns
+
+
 def test_half_of_a_surrogate_pair_is_replaced_and_moves_no_answer(tmp_path: Path) -> None:
     half = "\ud83d"
     context = f"{half} {CONTEXT}"
