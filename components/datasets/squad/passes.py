@@ -177,7 +177,8 @@ class _Written:
                 if answer is not None:
                     widened = begins[answer[0]] < question.begin or ends[answer[1]] > question.end
                     self.counts["widened_answers"] += bool(widened)
-                windows.add(number, self._tokenizer.encode(question.text), located.ids, answer)
+                is_held = windows.add(number, self._tokenizer.encode(question.text), located.ids, answer)
+                self.counts["too_long_answers"] += answer is not None and not is_held
                 self.questions.append((question.id, question.text, len(self.contexts), question.answers))
                 if len(windows) >= _AT_A_TIME:
                     self.counts[partition.split] += len(windows)

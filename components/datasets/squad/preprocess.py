@@ -40,6 +40,8 @@ _FEWEST = 10
 _BEST = {"f1": 1.0, "exact_match": 1.0}
 # Above this share of answers that begin or end within a token, something is wrong with the positions.
 _MANY_WIDENED = 0.1
+# Above this share of answers that no window holds, models learn that such questions have none.
+_MANY_TOO_LONG = 0.01
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -92,6 +94,13 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             "answers within tokens",
             f"{counts['widened_answers']} of {counts['questions']} answers begin or end within a word, so that models "
             "learn longer ones; check answer_start",
+        )
+    if counts["too_long_answers"] > _MANY_TOO_LONG * counts["questions"]:
+        warn(
+            "preprocess",
+            "answers longer than windows",
+            f"{counts['too_long_answers']} of {counts['questions']} answers are in no window, so that models learn "
+            f"that there is none; raise max_seq_length ({shape.length}) or lower doc_stride ({shape.stride})",
         )
     unanswerable = any(not question.answers for question in _questions(splits[TRAIN]))
     (job.folder / FILENAME).write_text(_specification(settled, shape, counts["questions"], unanswerable, job).to_yaml())

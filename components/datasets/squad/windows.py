@@ -65,7 +65,7 @@ class Windows:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, number: int, query: list[int], context: list[int], answer: tuple[int, int] | None) -> None:
+    def add(self, number: int, query: list[int], context: list[int], answer: tuple[int, int] | None) -> bool:
         """Adds the windows of a question.
 
         Args:
@@ -74,15 +74,20 @@ class Windows:
             context: tokens of the context.
             answer: first and last token of the answer in the context; None without one. A window that does not hold it
                 has no answer.
+
+        Returns:
+            Whether a window holds the answer.
         """
         query = query[: self.shape.query]
-        begin = len(query) + 2
+        begin, is_held = len(query) + 2, False
         for first, size in self.shape.spans(len(context), len(query)):
             start = end = 0  # [CLS]
             if answer is not None and first <= answer[0] and answer[1] < first + size:
                 start, end = (token - first + begin for token in answer)
+                is_held = True
             self._pairs.append((query, context[first : first + size]))
             self._rows.append((number, first, size, begin, start, end, not start))
+        return is_held
 
     def taken(self) -> dict[str, np.ndarray]:
         """The collected windows, as ``columns``; forgets them."""

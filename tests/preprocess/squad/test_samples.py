@@ -158,6 +158,16 @@ def test_answers_that_begin_or_end_within_a_word_are_warned_of(
     assert ("3 of 3 answers begin or end within a word" in capsys.readouterr().out) == warns
 
 
+@pytest.mark.parametrize(("length", "warns"), [(24, True), (64, False)])
+def test_answers_that_no_window_holds_are_warned_of(
+    length: int, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = CONTEXT.rstrip(".")
+    body = [article(f"t{n}", question(f"q{n}", answer), question(f"r{n}", "red")) for n in range(3)]
+    preprocess(raw_folder(tmp_path / "raw", train=body), tmp_path / "out", **{**SMALL, "max_seq_length": length})
+    assert ("3 of 6 answers are in no window" in capsys.readouterr().out) == warns
+
+
 def test_half_of_a_surrogate_pair_is_replaced_and_moves_no_answer(tmp_path: Path) -> None:
     half = "\ud83d"
     context = f"{half} {CONTEXT}"
