@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.progress import progress
+from components.progress import progress, warn
 from components.text.counting import WordCounts
 from components.text.fitting import fit_vocabulary
 from components.text.vocabulary import read_earlier, read_vocab_txt
 from components.text.wordpiece import WordPiece
+
+# Above this share of unknown words, a vocabulary is one of another language, or of text with upper-case letters.
+_MANY_UNKNOWN = 0.1
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,13 @@ def settle(given: Given | None, counts: WordCounts, parameters: Any) -> Settled:
     if given is not None:
         rate, limit = counts.share_unknown(WordPiece(given.tokens, given.place)), parameters.out_of_vocabulary_limit
         if rate <= limit:
+            if rate > _MANY_UNKNOWN:
+                warn(
+                    "preprocess",
+                    "unknown words",
+                    f"{rate:.0%} of the words are unknown to {given.place}, and models read each of them as [UNK]; "
+                    "give an uncased vocabulary of this language, or lower out_of_vocabulary_limit to fit one",
+                )
             return Settled(given.tokens, "kept" if parameters.workflow else "given", rate)
         print(
             f"{rate:.2%} of the words are unknown to {given.place} (limit {limit:.2%}): vocabulary refitted", flush=True

@@ -135,6 +135,21 @@ def test_a_vocab_txt_beside_the_texts_is_the_vocabulary(raw: Path, tmp_path: Pat
     assert 0.3 < spec.metadata["encoding"]["out_of_vocabulary_rate"] < 0.7
 
 
+@pytest.mark.parametrize(
+    ("words", "warns"),
+    [
+        ("the lamp .", True),
+        ("the lamp clock is red green old and not very bright .", False),
+    ],
+)
+def test_many_words_that_a_given_vocabulary_lacks_are_warned_of(
+    words: str, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vocab = "\n".join([*NAMES, *words.split()])
+    preprocess(raw_folder(tmp_path / "raw", a=text_of(DOCUMENTS), vocab=vocab), tmp_path / "out", **SHORT)
+    assert ("vocab.txt, and models read each of them as [UNK]" in capsys.readouterr().out) == warns
+
+
 def test_a_vocabulary_is_kept_until_too_many_words_are_unknown(raw: Path, tmp_path: Path) -> None:
     preprocess(raw, tmp_path / "first", **SHORT)
     newer = raw_folder(tmp_path / "newer", a=text_of([[*document, "ζ" * 9] for document in DOCUMENTS]))
