@@ -160,6 +160,18 @@ def test_the_scores_of_all_real_questions_are_the_official_ones(real_data: Path,
             assert result.metrics["test_exact_match"] > 0.99
 
 
+def test_questions_of_one_id_have_an_answer_each(data: Path, tmp_path: Path) -> None:
+    scores = scores_of(data)
+    table = pq.read_table(scores.tables["questions"])
+    ids = ["a", "", "a", *table["id"].to_pylist()[3:]]
+    path = tmp_path / "questions.parquet"
+    pq.write_table(table.set_column(0, "id", [ids]), path)
+    found = TASK.measure(replace(scores, tables={**scores.tables, "questions": path}), AnswerEvaluation()).curves
+    before = TASK.measure(scores, AnswerEvaluation()).curves["answers"]
+    assert list(found["answers"])[:3] == ["a", "1", "a#2"]
+    assert list(found["answers"].values()) == list(before.values())
+
+
 def test_a_model_that_knows_the_answers_is_right(data: Path) -> None:
     result = measured(scores_of(data))
     assert result["test_f1"] == result["test_exact_match"] == result["test_exact_match_of_n_best"] == 1

@@ -62,8 +62,13 @@ def measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
     }
     curves: dict[str, dict[str, Any]] = {
         "answers": {
-            tables.ids[number] or str(number): "" if empty else text
-            for number, text, empty in zip(numbers, judged.texts, judged.empty, strict=True)
+            name: "" if empty else text
+            for name, text, empty in zip(
+                _distinct([tables.ids[number] or str(number) for number in numbers]),
+                judged.texts,
+                judged.empty,
+                strict=True,
+            )
         }
     }
     if (curve := _by_threshold(judged)) is not None:
@@ -73,6 +78,16 @@ def measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
         metrics["test_f1_at_best_null_threshold"] = curve["f1"][best]
         curves["null_threshold"] = curve
     return Measured(metrics, curves)
+
+
+def _distinct(ids: Sequence[str]) -> list[str]:
+    """The ids, the second question of an id with #2 behind it, and so on."""
+    times: Counter[str] = Counter()
+    distinct = []
+    for name in ids:
+        times[name] += 1
+        distinct.append(name if times[name] == 1 else f"{name}#{times[name]}")
+    return distinct
 
 
 def _mean(values: np.ndarray) -> float | None:
