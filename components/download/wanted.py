@@ -63,7 +63,7 @@ def _partitions(store: Store, contract: RawContract, retry: Retry) -> list[str]:
 def _check(contract: RawContract, names: list[str], source: str, seen: str) -> None:
     local = [name_within(PurePosixPath(name)) for name in names]
     if lacking := contract.lacking(PurePosixPath(name).name for name in names):
-        needed = ", ".join(kind.name for kind in contract.kinds)
+        needed = ", ".join(kind.name for kind in contract.kinds if kind.required)
         raise KfrecError(f"{source}: no {lacking.example} file ({seen}); one of each kind is needed: {needed}")
     plain = [name.removesuffix(".gz") for name in local]
     for name in plain:

@@ -75,6 +75,13 @@ def test_a_folder_without_metadata_is_one_clear_line(folder: Path, tmp_path: Pat
         download(folder, tmp_path / "raw")
 
 
+@pytest.mark.parametrize(("dataset", "kinds"), [("text", "texts"), ("squad", "questions")])
+def test_files_that_are_not_required_are_not_called_for(dataset: str, kinds: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(KfrecError, match=f"one of each kind is needed: {kinds}$"):
+        download(tmp_path / "empty", tmp_path / "raw", dataset=dataset)
+
+
 def test_the_same_reviews_twice_are_refused(folder: Path, tmp_path: Path) -> None:
     (folder / REVIEWS.removesuffix(".gz")).write_text("{}\n")
     with pytest.raises(KfrecError, match=r"reviews_Books\.json exists twice"):
