@@ -13,7 +13,7 @@ QUESTIONS = RawKind(
     "train-v2.0.json, dev-v2.0.json or others like them, plain or with .gz",
     "lines of questions",
 )
-VOCABULARY = RawKind("vocabulary", r"vocab\.txt", "vocab.txt", "tokens of a vocabulary", required=False)
+VOCABULARY = RawKind("vocabulary", r"(?i)vocab\.txt", "vocab.txt", "tokens of a vocabulary", required=False)
 CONTRACT = RawContract((QUESTIONS, VOCABULARY))
 _TESTED = ("dev", "test")
 

@@ -10,5 +10,5 @@ TEXTS = RawKind(
     "*.txt or *.text, plain or with .gz",
     "lines",
 )
-VOCABULARY = RawKind("vocabulary", r"vocab\.txt", "vocab.txt", "tokens of a vocabulary", required=False)
+VOCABULARY = RawKind("vocabulary", r"(?i)vocab\.txt", "vocab.txt", "tokens of a vocabulary", required=False)
 CONTRACT = RawContract((TEXTS, VOCABULARY))

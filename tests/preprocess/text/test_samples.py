@@ -124,9 +124,10 @@ def test_a_line_without_words_ends_a_document(tmp_path: Path) -> None:
     assert (counts["documents"], counts["train"], counts["test"]) == (3, 2, 1)
 
 
-def test_a_vocab_txt_beside_the_texts_is_the_vocabulary(raw: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["vocab", "Vocab"])
+def test_a_vocab_txt_beside_the_texts_is_the_vocabulary(name: str, tmp_path: Path) -> None:
     tokens = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "lamp", "is", "red", "."]
-    beside = raw_folder(tmp_path / "raw", a=text_of(DOCUMENTS), vocab="".join(f"{token}\n" for token in tokens))
+    beside = raw_folder(tmp_path / "raw", a=text_of(DOCUMENTS), **{name: "".join(f"{token}\n" for token in tokens)})
     preprocess(beside, tmp_path / "out", **SHORT)
     spec = load_feature_spec(tmp_path / "out")
     assert list(vocabulary(tmp_path / "out", "tokens").values()) == tokens
