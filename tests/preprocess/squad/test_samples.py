@@ -180,7 +180,7 @@ def test_half_of_a_surrogate_pair_is_replaced_and_moves_no_answer(tmp_path: Path
 
 
 def test_null_is_as_a_missing_field(tmp_path: Path) -> None:
-    fields = {"id": None, "answers": None, "is_impossible": True}
+    fields: dict[str, Any] = {"id": None, "answers": None, "is_impossible": True}
     body = [article("t", question("a", None, **fields), question("b", "red", is_impossible=None))]
     preprocess(raw_folder(tmp_path / "raw", train=articles(12), dev=body), tmp_path / "out", **SMALL)
     tables = QuestionTables(side_tables(tmp_path / "out"))
