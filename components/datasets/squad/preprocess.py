@@ -12,7 +12,7 @@ from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob
 from components.datasets.squad.raw_files import VOCABULARY, find_questions
-from components.datasets.squad.reading import Article, read_articles
+from components.datasets.squad.reading import Article, joined, read_articles
 from components.datasets.squad.windows import P_MASK, Shape
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
@@ -123,11 +123,10 @@ def _splits(
     Raises:
         KfrecError: there are too few texts.
     """
-    pool = [(path.name, article) for path in trained for article in articles[path]]
-    if len(pool) < _FEWEST:  # all texts of a collection may be one article
-        pool = [(name, part) for name, article in pool for part in article.divided()]
-    pool.sort(key=lambda entry: fraction_of(parameters.seed, entry[0], entry[1].key))
-    ordered = [article for _, article in pool]
+    ordered = joined([article for path in trained for article in articles[path]])
+    if len(ordered) < _FEWEST:  # all texts of a collection may be one article
+        ordered = joined([part for article in ordered for part in article.divided()])
+    ordered.sort(key=lambda article: fraction_of(parameters.seed, article.paragraphs[0].context))
     test = [article for path in tested for article in articles[path]]
     if tested and not test:
         raise KfrecError(f"{tested[0]}: no questions in it; give a complete file, or remove it")

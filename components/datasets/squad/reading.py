@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,16 +56,33 @@ class Article:
     """Paragraphs that belong together, and to one split.
 
     Attributes:
-        key: what names it: title and number in its file.
         paragraphs: with at least one question each.
     """
 
-    key: str
     paragraphs: tuple[Paragraph, ...]
 
     def divided(self) -> list[Article]:
         """Its paragraphs as articles."""
-        return [Article(f"{self.key}\n{number}", (each,)) for number, each in enumerate(self.paragraphs)]
+        return [Article((each,)) for each in self.paragraphs]
+
+
+def joined(articles: Sequence[Article]) -> list[Article]:
+    """Articles of which no two share a context: those that do become one, so that no context is in two splits."""
+    leaders: dict[str, str] = {}
+
+    def leader(context: str) -> str:
+        above = leaders.setdefault(context, context)
+        while above != context:
+            context, above = above, leaders[above]
+        return context
+
+    for article in articles:
+        for paragraph in article.paragraphs:
+            leaders[leader(paragraph.context)] = leader(article.paragraphs[0].context)
+    paragraphs: dict[str, list[Paragraph]] = {}
+    for article in articles:
+        paragraphs.setdefault(leader(article.paragraphs[0].context), []).extend(article.paragraphs)
+    return [Article(tuple(each)) for each in paragraphs.values()]
 
 
 class _Malformed(ValueError):
@@ -97,7 +114,7 @@ def read_articles(path: Path, quarantine: Quarantine) -> list[Article]:
             if good:
                 paragraphs.append(Paragraph(context, tuple(good)))
         if paragraphs:
-            articles.append(Article(_text(f"{number}\n{article.get('title', '')}"), tuple(paragraphs)))
+            articles.append(Article(tuple(paragraphs)))
     quarantine.judge(count)
     return articles
 

@@ -24,8 +24,13 @@ def question(name: str, answer: str | None, context: str = CONTEXT, **changes: A
     return {**body, **changes}
 
 
+def context_of(title: str, context: str = CONTEXT) -> str:
+    """The context of an article, which is no other one's."""
+    return f"{context} {title}"
+
+
 def article(title: str, *questions: dict[str, Any], context: str = CONTEXT) -> dict[str, Any]:
-    return {"title": title, "paragraphs": [{"context": context, "qas": list(questions)}]}
+    return {"title": title, "paragraphs": [{"context": context_of(title, context), "qas": list(questions)}]}
 
 
 def articles(count: int) -> list[dict[str, Any]]:

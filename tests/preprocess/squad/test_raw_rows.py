@@ -23,7 +23,7 @@ from components.tasks.question_answering.parameters import AnswerEvaluation
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.tables import WINDOW, QuestionTables
 from tests.preprocess.raw import samples
-from tests.preprocess.squad.questions import CONTEXT, articles, preprocess, raw_folder
+from tests.preprocess.squad.questions import CONTEXT, articles, context_of, preprocess, raw_folder
 
 SPANS = 4
 INPUTS = ("input_ids", "segment_ids", "p_mask")
@@ -82,7 +82,7 @@ def asked(data: Path, ids: list[str]) -> dict[str, pa.Array]:
     tables = QuestionTables(side_tables(data))
     return {
         "question": pa.array([tables.questions[tables.ids.index(name)] for name in ids]),
-        "context": pa.array([CONTEXT] * len(ids)),
+        "context": pa.array([context_of(f"t{name.split('-')[0]}") for name in ids]),
     }
 
 
@@ -107,7 +107,8 @@ def test_windows_are_those_of_preprocessing(data: Path) -> None:
 
 def test_one_context_serves_many_questions(data: Path) -> None:
     model = raw_model(model_of(data))
-    rows = asked(data, list(evaluated(data)))
+    questions = asked(data, list(evaluated(data)))["question"]
+    rows = {"question": questions, "context": pa.array([CONTEXT] * len(questions))}
     one = model.score({**rows, "context": rows["context"][:1]})
     assert one.outputs["answer"].tolist() == model.score(rows).outputs["answer"].tolist()
 

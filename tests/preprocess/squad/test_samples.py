@@ -17,7 +17,16 @@ from components.text.special import SpecialTokens
 from components.text.tables import QuestionTables
 from components.text.vocabulary import tokenizer_of
 from tests.preprocess.raw import samples
-from tests.preprocess.squad.questions import CONTEXT, FACTS, article, articles, preprocess, question, raw_folder
+from tests.preprocess.squad.questions import (
+    CONTEXT,
+    FACTS,
+    article,
+    articles,
+    context_of,
+    preprocess,
+    question,
+    raw_folder,
+)
 
 SMALL = {"max_seq_length": 24, "doc_stride": 4, "max_query_length": 8}
 SPLITS = ("train", "validation", "test")
@@ -137,6 +146,21 @@ def test_texts_of_few_articles_are_divided_instead(tmp_path: Path) -> None:
     assert numbers == {"train": 24, "validation": 4, "test": 12}
 
 
+def test_articles_that_share_a_context_are_in_one_split(tmp_path: Path) -> None:
+    """Of some sets each question is an article, so contexts come again."""
+    listed = [article(f"t{n}", question(f"{n}-{time}", "red")) for time in range(3) for n in range(24)]
+    for n in range(0, 24, 2):  # and some have a context of another one besides
+        listed[n]["paragraphs"].append(article(f"t{n + 1}", question(f"{n}-again", "red"))["paragraphs"][0])
+    preprocess(raw_folder(tmp_path / "raw", train=listed * 2), tmp_path / "out", **SMALL)
+    tables = QuestionTables(side_tables(tmp_path / "out"))
+    pairs = {
+        split: {int(tables.ids[row["question"]].split("-")[0]) // 2 for row in samples(tmp_path / "out", split)}
+        for split in ("validation", "test")
+    }
+    assert all(pairs.values()) and not pairs["validation"] & pairs["test"]
+    assert len(tables.ids) == 14 * sum(map(len, pairs.values()))
+
+
 def test_many_windows_of_a_question_are_written_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,4 +243,5 @@ def test_texts_are_the_same_whatever_the_size_of_a_partition(tmp_path: Path) -> 
         texts = {split: answered(tmp_path / str(size), split) for split in ("validation", "test")}
         found.append((texts, samples(tmp_path / str(size), "train")))
     assert found[0] == found[1]
-    assert CONTEXT in pq.read_table(tmp_path / "1" / "side_tables" / "contexts.parquet")["context"].to_pylist()
+    contexts = pq.read_table(tmp_path / "1" / "side_tables" / "contexts.parquet")["context"].to_pylist()
+    assert set(contexts) < {context_of(f"t{n}") for n in range(12)}
