@@ -23,6 +23,9 @@ LOG_LIKELIHOOD = "log_likelihood"
 # The outputs that candidates can be ranked by; the first one that a model has.
 RANKED_BY = (LOG_LIKELIHOOD, LOGIT, PROBABILITY)
 
+# The longest list that is judged; the rank of a target that is in no list is above it.
+LONGEST_LIST = 100_000
+
 # Pieces of a quantile function, and in which models expand quantiles, so that a piece begins at each of its knots.
 PIECES = 32
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.contract import LOG_LIKELIHOOD
+from components.contract import LOG_LIKELIHOOD, LONGEST_LIST
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.models.draws import draws_at
@@ -133,7 +133,7 @@ def test_ranks_in_blocks_with_ties_and_items_that_are_none(monkeypatch: pytest.M
     ranks, likelihoods, scores = ranked.rank.numpy(), ranked.log_likelihood.numpy(), state @ items.T
     for row in range(200):
         if not is_item[target[row]]:
-            assert ranks[row] == 48
+            assert ranks[row] == LONGEST_LIST + 1  # in no list, although there are 47 items
             continue
         rivals = [item for item in range(50) if is_item[item] and item not in seen[row] and item != target[row]]
         own, others = scores[row, target[row]], scores[row, rivals]

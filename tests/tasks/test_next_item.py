@@ -135,6 +135,11 @@ def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> N
     assert (found[BASELINE] == 1).mean() > 0.5 > (found[POPULARITY] == 1).mean()
 
 
+def test_an_unknown_target_is_a_miss_in_a_list_of_all_items(baselines: NextItemBaselines) -> None:
+    unknown = {"item": np.array([ITEMS + 5]), "item_sequence": np.array([[0, 0, 1, 2]])}
+    assert all(ranks > 100_000 for ranks in baselines.scores(unknown).values())
+
+
 def test_a_model_below_the_baseline_is_no_champion_and_the_report_says_so() -> None:
     random = np.random.default_rng(5)
     good, bad = random.integers(1, 4, 300).astype(np.float64), random.integers(4, 200, 300).astype(np.float64)

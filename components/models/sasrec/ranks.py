@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from components.contract import LONGEST_LIST
+
 # Items whose scores are in memory at a time.
 _BLOCK = 8192
 # Less than any score.
@@ -20,8 +22,8 @@ class RankedTargets(NamedTuple):
     Attributes:
         log_likelihood: float32 ``[N]``, the logarithm of the softmax over all items; that of about 0 for a target that
             is no item.
-        rank: float32 ``[N]``, from 1; among equal scores the mean of their ranks. The number of items and 1 for a
-            target that is no item.
+        rank: float32 ``[N]``, from 1; among equal scores the mean of their ranks. That of a target that is no item is
+            above the number of items and above LONGEST_LIST.
     """
 
     log_likelihood: tf.Tensor
@@ -64,10 +66,11 @@ def rank_targets(state: tf.Tensor, items: tf.Variable, first: int, target: tf.Te
     known = target >= first
     competes = _first_of_each(seen) & (seen >= first) & (seen != target[:, tf.newaxis])
     ahead -= _ahead(tf.einsum("nd,nld->nl", state, tf.gather(items, seen)), own, competes)
-    last = float(rows - first + 1)
+    last = float(rows - first)
     log_likelihood = own - largest - tf.math.log(exponentials)
     return RankedTargets(
-        tf.where(known, log_likelihood, _NEVER), tf.where(known, tf.clip_by_value(1 + ahead, 1, last), last)
+        tf.where(known, log_likelihood, _NEVER),
+        tf.where(known, tf.clip_by_value(1 + ahead, 1, last), max(last, LONGEST_LIST) + 1),
     )
 
 

@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from components.contract import LONGEST_LIST
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.tasks.controls import BASELINE, Controls, Samples
 from components.tasks.next_item.parameters import RANK, NextItemEvaluation
@@ -118,7 +119,7 @@ class NextItemBaselines:
         return scores
 
     def _ranks(self, scores: np.ndarray, history: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """The mean rank of ties; the number of items and 1 for an unknown target."""
+        """The mean rank of ties; one above the number of items and above LONGEST_LIST for an unknown target."""
         rows = np.arange(len(target))
         own = scores[rows, target]
         scores = scores.copy()
@@ -127,7 +128,7 @@ class NextItemBaselines:
         scores[rows, target] = own
         level = (scores == own[:, np.newaxis]).sum(1)
         ranks = 1 + (scores > own[:, np.newaxis]).sum(1) + (level - 1) / 2
-        return np.where(target > 0, ranks, self._rows)
+        return np.where(target > 0, ranks, max(self._rows, LONGEST_LIST + 1))
 
 
 def controls(spec: FeatureSpec, parameters: NextItemEvaluation) -> Controls | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.contract import Metric
+from components.contract import LONGEST_LIST, Metric
 from components.parameters import param
 from components.tasks.catalogue import CATALOGUE_SCORES, CATALOGUE_TOP, CATALOGUE_USERS
 from components.tasks.pairing import PairDecision
@@ -14,7 +14,7 @@ NDCG = Metric("ndcg", "NDCG@K")
 HIT_RATE = Metric("hr", "HR@K")
 # The model's output that the task judges: the rank of the target among all items, from 1.
 RANK = "rank"
-LIST_LENGTH = param(10, "K of HR@K and NDCG@K, over all items", unit="items", at_least=1, at_most=100_000)
+LIST_LENGTH = param(10, "K of HR@K and NDCG@K, over all items", unit="items", at_least=1, at_most=LONGEST_LIST)
 
 
 @dataclass(frozen=True)

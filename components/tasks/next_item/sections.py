@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from components.contract import LONGEST_LIST
 from components.report import Axis, Card, Figure, Section, Story, bar_chart
 from components.tasks.catalogue import catalogue_sections
 from components.tasks.controls import BASELINE
@@ -56,7 +57,7 @@ def story(measured: Measured) -> Story:
 
 
 def _cards(metrics: Mapping[str, Any]) -> list[Card]:
-    k = metrics["test_list_length"]
+    k, median = metrics["test_list_length"], metrics["test_median_rank"]
     return [
         Card(
             f"NDCG@{k}",
@@ -68,7 +69,7 @@ def _cards(metrics: Mapping[str, Any]) -> list[Card]:
         Card(
             "Mean reciprocal rank",
             metrics["test_mean_reciprocal_rank"],
-            f"median rank {metrics['test_median_rank']:,.0f}",
+            f"median rank {median:,.0f}" if median <= LONGEST_LIST else f"median rank above {LONGEST_LIST:,}",
         ),
         Card("Log-likelihood", metrics["test_log_likelihood"], "mean logarithm of the chosen item's probability"),
     ]
