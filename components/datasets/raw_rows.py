@@ -111,6 +111,21 @@ def listed(value: Any) -> list[str | None]:
 
 
 @runtime_checkable
+class SpelledIds(Protocol):
+    """Raw rows of a data set that gives an id one text, whatever its type and spelling in a file: 3.0 is 3."""
+
+    def spelled(self, ids: pa.Array) -> pa.Array:
+        """Ids as the vocabulary spells them.
+
+        Args:
+            ids: values of a column of users or items, ``[n]``.
+
+        Returns:
+            Text, ``[n]``; null for a missing one.
+        """
+
+
+@runtime_checkable
 class SampledNegatives(Protocol):
     """Raw rows of a data set whose negative samples are drawn from a distribution q over the candidates.
 

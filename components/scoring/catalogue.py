@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.contract import LOG_LIKELIHOOD, LOGIT, PROBABILITY, RANKED_BY, ranked_by
-from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives
+from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives, SpelledIds
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
@@ -85,7 +85,7 @@ class Catalogue:
 
     def __init__(self, raw: RawModel, candidates: pa.Array | None = None) -> None:
         self.raw, self.column = raw, candidate_column(raw)
-        names = every_candidate(raw) if candidates is None else candidates.cast(pa.large_string())
+        names = every_candidate(raw) if candidates is None else self.spelled(candidates)
         self.names = names.drop_null().unique()
         encoded = _encoded(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
@@ -134,6 +134,15 @@ class Catalogue:
         inputs = {name: encoded.features[name] for name in self.raw.model.inputs if name not in self._features}
         unknown = [lacking for name, lacking in encoded.unknown.items() if name != self.column.name]
         return inputs, np.sum(unknown, axis=0) if unknown else np.zeros(len(users), np.int32)
+
+    def spelled(self, items: pa.Array) -> pa.Array:
+        """Items as ``names`` has them, large string ``[n]``.
+
+        Args:
+            items: ids, ``[n]``.
+        """
+        rows = self.raw.rows
+        return (rows.spelled(items) if isinstance(rows, SpelledIds) else items).cast(pa.large_string())
 
     def scores(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
         """What the candidates are ranked by, for one user after the other.

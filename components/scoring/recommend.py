@@ -58,7 +58,7 @@ def recommend(
     """
     lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
     inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists)
-    seen = pc.index_in(lists.flatten(), value_set=catalogue.names.cast(pa.string()), skip_nulls=True)
+    seen = pc.index_in(catalogue.spelled(lists.flatten()), value_set=catalogue.names, skip_nulls=True)
     positions, is_popular = pc.fill_null(seen, -1).to_numpy(), catalogue.cold(lists)
     ends = np.cumsum([len(history) for history in histories])
     rows, chosen, values, flags, left = [], [], [], [], np.zeros(len(users), np.int64)

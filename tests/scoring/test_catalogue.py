@@ -67,6 +67,18 @@ def test_the_score_is_the_logit_plus_the_log_of_the_sampling_share(make: Callabl
     assert found.value == LIKELIHOOD and found.note == ""
 
 
+def test_ids_of_events_are_left_out_and_listed_as_the_vocabulary_spells_them(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", dataset="events")
+    add_counts(data, COUNTS)
+    make_known_model(tmp_path / "model", data, LOGITS)
+    table = recommend(catalogue(tmp_path, ["B003 ", " B002", "B004", "B002"]), ["U1"], [["B003 ", "B009"]], 9).table
+    assert table["item"].to_pylist() == ["B002", "B004"]
+
+
+def test_no_rows_get_no_lists(make: Callable[..., Path]) -> None:
+    assert recommend(catalogue(make()), [], [], 9).table.num_rows == 0
+
+
 def test_logits_beyond_the_precision_of_a_probability_are_ranked(tmp_path: Path) -> None:
     data = make_data(tmp_path / "tfrecord", dataset="amazon_reviews")
     add_counts(data, dict.fromkeys(NAMES, 1))

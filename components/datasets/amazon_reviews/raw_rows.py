@@ -86,7 +86,8 @@ class ReviewRows:
 
     def encode(self, rows: Mapping[str, pa.Array]) -> Encoded:
         """See ``components.datasets.raw_rows.RawRows``."""
-        count = max((len(values) for values in rows.values()), default=0)
+        sizes = [len(values) for values in rows.values()]
+        count = max(sizes) if sizes and all(sizes) else 0
         ids: dict[tuple[str, int | None], np.ndarray] = {}
         unknown: dict[str, np.ndarray] = {}
         features = {}
@@ -170,4 +171,8 @@ class EventRows(ReviewRows):
         """A column of ids as preprocessing writes them."""
         if pa.types.is_nested(values.type):
             raise KfrecError(f"column {column} is of the type {values.type}; give {wanted} as text")
-        return texts(values, DEFAULT_MISSING).cast(pa.large_string())
+        return self.spelled(values).cast(pa.large_string())
+
+    def spelled(self, ids: pa.Array) -> pa.Array:
+        """See ``components.datasets.raw_rows.SpelledIds``."""
+        return texts(ids, DEFAULT_MISSING)
