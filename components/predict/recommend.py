@@ -61,7 +61,7 @@ def recommend_to_file(
         keep_seen: whether items of the history are candidates, too.
 
     Raises:
-        KfrecError: the output may not be replaced, or there are no users.
+        KfrecError: the output may not be replaced, there are no users, or none has a candidate.
     """
     counts = Counts()
     with (
@@ -80,6 +80,11 @@ def recommend_to_file(
                 counts.items += lists.table.num_rows
                 counts.flagged += sum(1 for flag in lists.table.column(4).to_pylist() if flag)
                 counts.unknown += int(lists.unknown.sum())
+        if counts.empty and not counts.users:
+            raise KfrecError(
+                f"no candidate is left for any of the {counts.empty:,} users: all {len(catalogue.names):,} are in "
+                "their histories; --keep-seen lists them, too"
+            )
         if not counts.users:
             raise KfrecError("no users to recommend to; name records with --data, or users with --users")
     return counts

@@ -257,6 +257,18 @@ def test_users_that_are_not_in_the_data_are_one_line(
     assert not (tmp_path / "o.csv").exists()
 
 
+def test_users_who_have_every_item_are_one_line(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = load_feature_spec(served.folder / "tfrecord")
+    items = read_values(spec, spec.vocabulary_of("item_trgt"))[1].to_pylist()  # type: ignore[arg-type]
+    named = write(tmp_path / "users.csv", [{"user": "x", "history": items}])
+    words = ["recommend", f"--model={REGISTERED}@champion", f"--users={named}", f"--output={tmp_path / 'o.csv'}"]
+    assert main(words) == 2
+    told = f"no candidate is left for any of the 1 users: all {len(items):,} are in their histories; --keep-seen"
+    assert told in capsys.readouterr().err
+
+
 def test_an_output_that_is_a_link_is_followed(served: Served, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "out.csv").symlink_to(tmp_path / "disk" / "scores.csv")
