@@ -28,6 +28,9 @@ from components.workflows.values import plain_type
 PARQUET, CSV = "parquet", "csv"
 # In place of a column's name: every other one.
 EVERY_OTHER = "*"
+# Of MovieLens; a delimiter is one character.
+LONG_DELIMITER = "::"
+WITHOUT_LONG_DELIMITER = f"put tabs in their place (sed 's/{LONG_DELIMITER}/\\t/g') and state those as the delimiter"
 _BLOCK = 8 << 20
 _BATCH = 65_536
 _START = 1 << 16
@@ -378,6 +381,8 @@ def _check_names(path: Path, names: Sequence[str], layout: Layout, stated: State
 
 def _hint(names: Sequence[str], layout: Layout, stated: Stated) -> str:
     """What a wrong first line of CSV is probably due to."""
+    if len(names) == 1 and LONG_DELIMITER in names[0]:
+        return f"; the values seem to be separated by {LONG_DELIMITER!r}: {WITHOUT_LONG_DELIMITER}"
     other = next((each for each in ";\t|," if len(names) == 1 and each in names[0] and each != layout.delimiter), "")
     if other:
         return f"; the values seem to be separated by {other!r}: state it as the delimiter"

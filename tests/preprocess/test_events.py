@@ -154,7 +154,17 @@ def test_the_built_in_events_are_those_of_the_reviews(tmp_path: Path) -> None:
         ("user,item,timestamp\na,b,1600000000\na,b,1600000000000\n", {}, "milliseconds and in seconds since 1970"),
         ("1,2,3\n4,5,6\n", {}, "name the columns with the parameter header"),
         ("user,item,timestamp\na,b,1\n", {"category_column": "kind"}, "has no column 'kind'"),
-        ("user,item,timestamp\na,b,1\n", {"delimiter": "::"}, "parameter delimiter='::' is no character"),
+        (
+            "user,item,timestamp\na,b,1\n",
+            {"delimiter": "::"},
+            "delimiter='::' is no character; put tabs in their place",
+        ),
+        ("1::2::5::978300760\n", {}, "separated by '::': put tabs in their place (sed 's/::/\\t/g')"),
+        (
+            "user,item,timestamp\na,b,1\nc,b,1\n",
+            {},
+            "no user has two reviews, and a sample needs one before its target",
+        ),
     ],
 )
 def test_what_is_no_event_is_one_line(content: str, parameters: dict[str, str], told: str, tmp_path: Path) -> None:

@@ -73,6 +73,11 @@ def select_histories(
     with progress("sorting histories", len(partitions), "partitions") as bar:
         results = in_order(workers, tasks, lambda number, histories: bar.advance())
     folder, longest = metadata.parent, max(histories.longest for histories in results)
+    if longest < 2:
+        raise KfrecError(
+            f"{folder}: no user has two reviews, and a sample needs one before its target; check which ids are those "
+            "of the users"
+        )
     if longest < shortest:
         raise KfrecError(
             f"{folder}: no user has {shortest} reviews, the most active one has {longest}; "

@@ -25,7 +25,15 @@ from components.errors import KfrecError
 from components.progress import progress
 from components.workflows.quarantine import Quarantine
 from components.workflows.refusals import Refusals, refuse_ids
-from components.workflows.tables import Batch, PlainLayout, Stated, batches, columns_of
+from components.workflows.tables import (
+    LONG_DELIMITER,
+    WITHOUT_LONG_DELIMITER,
+    Batch,
+    PlainLayout,
+    Stated,
+    batches,
+    columns_of,
+)
 from components.workflows.times import Times
 from components.workflows.values import DEFAULT_MISSING, IdCheck, texts, written_lists
 
@@ -75,7 +83,10 @@ class _Reader:
         )
         delimiter = "\t" if parameters.delimiter == "tab" else parameters.delimiter
         if len(delimiter) != 1:
-            raise KfrecError(f"parameter delimiter={parameters.delimiter!r} is no character; give one, or the word tab")
+            remedy = "give one, or the word tab"
+            if delimiter == LONG_DELIMITER:
+                remedy = WITHOUT_LONG_DELIMITER
+            raise KfrecError(f"parameter delimiter={parameters.delimiter!r} is no character; {remedy}")
         names = tuple(name.strip() for name in parameters.header.split(",") if name.strip())
         read = [parameters.user_column, parameters.item_column, parameters.time_column]
         if twice := next((name for name in read if read.count(name) > 1), ""):
