@@ -59,7 +59,8 @@ def choices_in(spec: FeatureSpec, users: int) -> Choices:
 
 
 def ranks_of(catalogue: Catalogue, choices: Choices, *, ranked: Callable[[], None] = lambda: None) -> np.ndarray:
-    """The rank of each user's choice among the candidates without those of the history, but for the choice itself.
+    """The rank of each user's choice among the candidates without those of the history; among all for a choice that is
+    in the history.
 
     Args:
         catalogue: the candidates.
@@ -80,10 +81,11 @@ def ranks_of(catalogue: Catalogue, choices: Choices, *, ranked: Callable[[], Non
     for user, scores in enumerate(catalogue.scores(inputs, len(chosen))):
         target = int(chosen[user])
         before = seen[ends[user] : ends[user + 1]]
+        before = before[before != _NOWHERE]
         if cold[user] and catalogue.popularity is not None:
-            scores = catalogue.popularity.scores(before[before != _NOWHERE])
+            scores = catalogue.popularity.scores(before)
         if target != _NOWHERE and scores[target] > -np.inf:
-            excluded = np.setdiff1d(before, [_NOWHERE, target])
+            excluded = before[:0] if target in before else before
             ranks[user] = catalogue.rank(scores, excluded, target)
         ranked()
     return ranks

@@ -24,9 +24,9 @@ def rank_test_users(
 ) -> Ranked | None:
     """Ranks all items of the model's vocabulary for a sample of the test split's users.
 
-    The newest positive sample of a user gives the history and the target. Items of the history are excluded, but not
-    the target, which may be a repetition. Users outside the vocabulary share an id and are told apart by their two
-    oldest items. Data without users count each sample as one.
+    The newest positive sample of a user gives the history and the target. Items of the history are excluded, unless the
+    target is one of them: a repetition is ranked among all items. Users outside the vocabulary share an id and are told
+    apart by their two oldest items. Data without users count each sample as one.
 
     Args:
         spec: the data, with histories.
@@ -71,7 +71,7 @@ def rank_test_users(
             before = seen[user][seen[user] != _NOWHERE]
             if cold[user] and catalogue.popularity is not None:
                 own = catalogue.popularity.scores(before)
-            excluded = np.setdiff1d(before, [target])
+            excluded = before[:0] if target in before else before
             for number, by in enumerate((own, popularity)):
                 if by is None:
                     continue

@@ -135,7 +135,8 @@ def test_ranks_in_blocks_with_ties_and_items_that_are_none(monkeypatch: pytest.M
         if not is_item[target[row]]:
             assert ranks[row] == LONGEST_LIST + 1  # in no list, although there are 47 items
             continue
-        rivals = [item for item in range(50) if is_item[item] and item not in seen[row] and item != target[row]]
+        left_out = [] if target[row] in seen[row] else seen[row]
+        rivals = [item for item in range(50) if is_item[item] and item not in left_out and item != target[row]]
         own, others = scores[row, target[row]], scores[row, rivals]
         assert ranks[row] == 1 + (others > own).sum() + (others == own).sum() / 2
         known = scores[row, is_item].astype(np.float64)

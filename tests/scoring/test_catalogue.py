@@ -14,6 +14,7 @@ from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.scoring import load_raw_model, scoring_translation
 from components.scoring.catalogue import LIFT, LIKELIHOOD, POPULAR, UNKNOWN_ITEM, UNSEEN, Catalogue
+from components.scoring.choices import choices_in, ranks_of
 from components.scoring.popularity import Popularity
 from components.scoring.ranked_users import rank_test_users
 from components.scoring.recommend import recommend
@@ -201,6 +202,22 @@ def test_a_test_users_target_has_its_place_in_the_recommended_list(make: Callabl
     assert sorted(ranked.lists.tolist()) == sorted(lists)
     # B001 is the most popular item.
     assert ranked.popularity_lists is not None and set(ranked.popularity_lists[:, 0]) <= {1, 2}
+
+
+def test_an_item_that_is_chosen_again_is_ranked_among_all(make: Callable[..., Path], tmp_path: Path) -> None:
+    raw, bought = load_raw_model(make() / "model"), ["B001", "B002", "B003", "B040"]
+    spec = load_feature_spec(
+        make_data(tmp_path / "again", dataset="amazon_reviews", chosen=[(7, bought, "B040"), (8, bought, "B041")])
+    )
+    ranked = rank_test_users(spec, raw, scoring_translation(spec, raw.model), users=9, scores=10**6, top=5)
+    among = [
+        1 + recommend(Catalogue(raw), ["U7"], [bought], 60, keep_seen=keep).table["item"].to_pylist().index(item)
+        for keep, item in ((True, "B040"), (False, "B041"))
+    ]
+    assert ranked is not None and sorted(ranked.ranks.tolist()) == sorted(among)
+    choices = choices_in(spec, 9)
+    found = dict(zip(choices.chosen.to_pylist(), ranks_of(Catalogue(raw), choices).tolist(), strict=True))
+    assert found == {"B040": among[0], "B041": among[1]}
 
 
 def test_an_unknown_user_counts_once_with_the_newest_target(make: Callable[..., Path], tmp_path: Path) -> None:

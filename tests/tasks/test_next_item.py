@@ -116,7 +116,8 @@ def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> N
     for row, (history, target) in enumerate(
         zip(tested["item_sequence"].tolist(), tested["item"].tolist(), strict=True)
     ):
-        rivals = [item for item in range(1, ITEMS + 1) if item not in history and item != target]
+        left_out = [] if target in history else history
+        rivals = [item for item in range(1, ITEMS + 1) if item not in left_out and item != target]
 
         def rank(score: dict[int, float], rivals: list[int] = rivals, target: int = target) -> float:
             near = 1e-12

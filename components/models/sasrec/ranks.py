@@ -38,7 +38,7 @@ def rank_targets(state: tf.Tensor, items: tf.Variable, first: int, target: tf.Te
         items: float32 ``[rows, width]``.
         first: the first row of an item; those before it are none.
         target: ids, ``[N]``.
-        seen: ids ``[N, L]`` that are no competitors, but may be targets; 0 is padding.
+        seen: ids ``[N, L]`` that are no competitors, unless the target is one of them, too; 0 is padding.
     """
     own = tf.reduce_sum(state * tf.gather(items, target), -1)
     rows = items.shape[0]
@@ -64,7 +64,8 @@ def rank_targets(state: tf.Tensor, items: tf.Variable, first: int, target: tf.Te
     )
     _, largest, exponentials, ahead = tf.while_loop(lambda begin, *_: begin < rows, block, start)
     known = target >= first
-    competes = _first_of_each(seen) & (seen >= first) & (seen != target[:, tf.newaxis])
+    is_new = tf.reduce_all(seen != target[:, tf.newaxis], -1, keepdims=True)
+    competes = _first_of_each(seen) & (seen >= first) & is_new
     ahead -= _ahead(tf.einsum("nd,nld->nl", state, tf.gather(items, seen)), own, competes)
     last = float(rows - first)
     log_likelihood = own - largest - tf.math.log(exponentials)

@@ -23,7 +23,7 @@ _SCORES = 1 << 24
 
 
 class NextItemBaselines:
-    """Ranks of the target among all items, without those of the history.
+    """Ranks of the target among all items; those of the history are left out, unless the target is one of them.
 
     - popularity: by how often each item occurs in the training samples;
     - baseline: by what followed the newest items of the history there: with ``c(i, j)`` the times that j followed i
@@ -123,7 +123,8 @@ class NextItemBaselines:
         rows = np.arange(len(target))
         own = scores[rows, target]
         scores = scores.copy()
-        scores[rows[:, np.newaxis], history] = -np.inf
+        is_new = (history != target[:, np.newaxis]).all(1)
+        scores[rows[is_new, np.newaxis], history[is_new]] = -np.inf
         scores[:, [0, self._unknown]] = -np.inf
         scores[rows, target] = own
         level = (scores == own[:, np.newaxis]).sum(1)
