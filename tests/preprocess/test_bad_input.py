@@ -235,6 +235,14 @@ def test_a_file_in_another_format_is_named(raw: Path, tmp_path: Path, change: Ch
     assert told in error_of(raw, tmp_path / "parquet")
 
 
+def test_many_reviews_of_one_time_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    level: list[Review] = [("ann", f"i{number}", number // 2) for number in range(5)]
+    preprocess(raw_folder(tmp_path / "level", level, CATEGORIES), tmp_path / "a")
+    assert "2 of 5 reviews have the time of the user's review before them" in capsys.readouterr().out
+    preprocess(raw_folder(tmp_path / "apart", [*REVIEWS, REVIEWS[0]], CATEGORIES), tmp_path / "b")
+    assert "the time of the user's review before" not in capsys.readouterr().out
+
+
 def test_many_items_without_a_category_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     preprocess(raw_folder(tmp_path / "few", REVIEWS, {"i0": "x"}), tmp_path / "a")
     assert "4 of 5 reviews are of items without a category in the metadata" in capsys.readouterr().out

@@ -37,6 +37,7 @@ class Histories:
         reviews: their reviews.
         with_category: of these, reviews of items with a category.
         longest: reviews of the most active user, kept or not.
+        level: of the kept reviews, those of another item at the time of the user's review before.
     """
 
     path: Path | None
@@ -44,6 +45,7 @@ class Histories:
     reviews: int
     with_category: int
     longest: int
+    level: int = 0
 
 
 def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -> Histories:
@@ -83,7 +85,15 @@ def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -
         pa.array(_first_of_each_item(reviews, starts)),
     ]
     pq.write_table(pa.table(columns, schema=HISTORY), output)
-    return Histories(output, len(starts), len(keys), len(keys) - categories.null_count, longest)
+    return Histories(output, len(starts), len(keys), len(keys) - categories.null_count, longest, _level(reviews))
+
+
+def _level(reviews: pa.Table) -> int:
+    """Reviews of another item than the user's review before, at the same time; reviews sorted by user and time."""
+    keys, times = (reviews[name].to_numpy() for name in ("user_key", "unixReviewTime"))
+    items = reviews["asin"].combine_chunks()
+    is_other = pc.not_equal(items.slice(1), items.slice(0, max(len(items) - 1, 0))).to_numpy(zero_copy_only=False)
+    return int(np.count_nonzero((keys[1:] == keys[:-1]) & (times[1:] == times[:-1]) & is_other))
 
 
 def _first_of_each_item(reviews: pa.Table, starts: np.ndarray) -> np.ndarray:

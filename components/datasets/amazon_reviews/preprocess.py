@@ -47,6 +47,8 @@ _REVIEWS = (
 )
 # Share of the reviews that should be of items with a category.
 _MANY = 0.95
+# Share of the reviews that may have the time of the review before.
+_FEW = 0.1
 _ITEMS = (Profiled("asin", CATEGORY), Profiled("category", CATEGORY))
 
 
@@ -136,7 +138,9 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
     partitions = read.runs.partitions_of(parameters.reviews_per_partition)
     with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
         histories = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
-        _warn_of_lacking(sum(part.reviews for part in histories), sum(part.with_category for part in histories))
+        reviews = sum(part.reviews for part in histories)
+        _warn_of_lacking(reviews, sum(part.with_category for part in histories))
+        _warn_of_level(reviews, sum(part.level for part in histories))
         encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, read.reviews)
         samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
 
@@ -155,7 +159,7 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
     return {
         **samples,
         "users": sum(part.users for part in histories),
-        "reviews": sum(part.reviews for part in histories),
+        "reviews": reviews,
         "malformed_lines": read.malformed,
     }
 
@@ -168,6 +172,17 @@ def _warn_of_lacking(reviews: int, with_category: int) -> None:
             "items without a category",
             f"{reviews - with_category:,} of {reviews:,} reviews are of items without a category in the metadata; "
             f"these items share the category {NO_CATEGORY}",
+        )
+
+
+def _warn_of_level(reviews: int, level: int) -> None:
+    """Tells how many reviews are ordered by their items' ids, if many are."""
+    if level > _FEW * reviews:
+        warn(
+            "preprocess",
+            "events of one time",
+            f"{level:,} of {reviews:,} reviews have the time of the user's review before them; such reviews are in the "
+            "order of their items' ids, which models of the next item learn: their scores are then too high",
         )
 
 
