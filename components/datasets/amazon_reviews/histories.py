@@ -37,7 +37,7 @@ class Histories:
         reviews: their reviews.
         with_category: of these, reviews of items with a category.
         longest: reviews of the most active user, kept or not.
-        level: of the kept reviews, those of another item at the time of the user's review before.
+        tied: of the kept reviews, those of another item at the time of the user's review before.
     """
 
     path: Path | None
@@ -45,7 +45,7 @@ class Histories:
     reviews: int
     with_category: int
     longest: int
-    level: int = 0
+    tied: int = 0
 
 
 def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -> Histories:
@@ -85,10 +85,10 @@ def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -
         pa.array(_first_of_each_item(reviews, starts)),
     ]
     pq.write_table(pa.table(columns, schema=HISTORY), output)
-    return Histories(output, len(starts), len(keys), len(keys) - categories.null_count, longest, _level(reviews))
+    return Histories(output, len(starts), len(keys), len(keys) - categories.null_count, longest, _ties(reviews))
 
 
-def _level(reviews: pa.Table) -> int:
+def _ties(reviews: pa.Table) -> int:
     """Reviews of another item than the user's review before, at the same time; reviews sorted by user and time."""
     keys, times = (reviews[name].to_numpy() for name in ("user_key", "unixReviewTime"))
     items = reviews["asin"].combine_chunks()

@@ -140,7 +140,7 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
         histories = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
         reviews = sum(part.reviews for part in histories)
         _warn_of_lacking(reviews, sum(part.with_category for part in histories))
-        _warn_of_level(reviews, sum(part.level for part in histories))
+        _warn_of_ties(reviews, sum(part.tied for part in histories))
         encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, read.reviews)
         samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
 
@@ -175,14 +175,14 @@ def _warn_of_lacking(reviews: int, with_category: int) -> None:
         )
 
 
-def _warn_of_level(reviews: int, level: int) -> None:
+def _warn_of_ties(reviews: int, tied: int) -> None:
     """Tells how many reviews are ordered by their items' ids, if many are."""
-    if level > _FEW * reviews:
+    if tied > _FEW * reviews:
         warn(
             "preprocess",
-            "events of one time",
-            f"{level:,} of {reviews:,} reviews have the time of the user's review before them; such reviews are in the "
-            "order of their items' ids, which models of the next item learn: their scores are then too high",
+            "ties in time",
+            f"{tied:,} of {reviews:,} reviews have the time of the user's review before them; such reviews are in the "
+            "order of their items' ids, which a model of the next item can learn: its score is then too high",
         )
 
 
