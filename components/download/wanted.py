@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from components import registry
 from components.datasets import RawContract
 from components.errors import KfrecError
+from components.extensions import DATASETS
 from components.storage import Retry, Store, open_store
 from components.workflows.partitions import is_partition, name_within
 
@@ -45,7 +47,7 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
         names += _partitions(store, contract, retry)
     folders = _folders(store.uri)
     within = f"; folders in it, such as {folders[0]}, are not read: name one as the source" if folders else ""
-    _check(contract, names, store.uri, f"it holds {_some(there)}{within}")
+    _check(contract, names, store.uri, f"it holds {_some(there)}{within}", _readers(there))
     return names
 
 
@@ -60,11 +62,11 @@ def _partitions(store: Store, contract: RawContract, retry: Retry) -> list[str]:
     return names
 
 
-def _check(contract: RawContract, names: list[str], source: str, seen: str) -> None:
+def _check(contract: RawContract, names: list[str], source: str, seen: str, readers: str = "") -> None:
     local = [name_within(PurePosixPath(name)) for name in names]
     if lacking := contract.lacking(PurePosixPath(name).name for name in names):
         needed = ", ".join(kind.name for kind in contract.kinds if kind.required)
-        raise KfrecError(f"{source}: no {lacking.example} file ({seen}); one of each kind is needed: {needed}")
+        raise KfrecError(f"{source}: no {lacking.example} file ({seen}); one of each kind is needed: {needed}{readers}")
     plain = [name.removesuffix(".gz") for name in local]
     for name in plain:
         if plain.count(name) > 1:
@@ -72,6 +74,18 @@ def _check(contract: RawContract, names: list[str], source: str, seen: str) -> N
                 f"{source}: {name} exists twice (plain, compressed or in two folders); select one with the "
                 "parameter files"
             )
+
+
+def _readers(files: list[str]) -> str:
+    """What a message says of the data sets that read such files; empty if none does."""
+    fitting = []
+    for name in registry.names(DATASETS):
+        try:
+            if not registry.dataset(name).raw.lacking(files):
+                fitting.append(name)
+        except KfrecError:  # a package that cannot be imported
+            continue
+    return f"; such files are those of the data set {' or '.join(fitting)} (parameter dataset)" if fitting else ""
 
 
 def _folders(source: str) -> list[str]:
