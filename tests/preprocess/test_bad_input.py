@@ -108,7 +108,7 @@ def test_users_that_differ_after_a_nul_are_quarantined_and_not_merged(tmp_path: 
 
 def test_two_users_of_one_hash_are_refused_and_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "components.datasets.amazon_reviews.user_runs.user_keys", lambda users: np.zeros(len(users), np.int64)
+        "components.datasets.amazon_reviews.user_runs.hashes_of", lambda users: np.zeros(len(users), np.int64)
     )
     raw = raw_folder(tmp_path / "raw", [*REVIEWS, *(("eve", f"i{n}", n) for n in range(4))], CATEGORIES)
     message = error_of(raw, tmp_path / "parquet")
@@ -235,11 +235,14 @@ def test_a_file_in_another_format_is_named(raw: Path, tmp_path: Path, change: Ch
     assert told in error_of(raw, tmp_path / "parquet")
 
 
-def test_many_reviews_of_one_time_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    level: list[Review] = [("ann", f"i{number}", number // 2) for number in range(5)]
-    preprocess(raw_folder(tmp_path / "level", level, CATEGORIES), tmp_path / "a")
+def test_ties_in_time_are_told_where_they_are_in_the_order_of_ids(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tied: list[Review] = [("ann", f"i{number}", number // 2) for number in range(5)]
+    preprocess(raw_folder(tmp_path / "tied", tied, CATEGORIES), tmp_path / "a", split="last_item")
     assert "2 of 5 reviews have the time of the user's review before them" in capsys.readouterr().out
-    preprocess(raw_folder(tmp_path / "apart", [*REVIEWS, REVIEWS[0]], CATEGORIES), tmp_path / "b")
+    apart = raw_folder(tmp_path / "apart", [*REVIEWS, REVIEWS[0]], CATEGORIES)
+    preprocess(apart, tmp_path / "b", split="last_item")
     assert "the time of the user's review before" not in capsys.readouterr().out
 
 

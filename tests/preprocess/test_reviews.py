@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from components.datasets.amazon_reviews.reviews import parse_reviews
-from components.datasets.amazon_reviews.user_runs import user_keys
+from components.datasets.amazon_reviews.user_runs import hashes_of
 from components.errors import KfrecError
 from components.workflows.reading import RawReader
 from components.workflows.text_blocks import MIB, Block, blocks
@@ -103,7 +103,7 @@ NAMES = ["a", "a ", " a", "A", "\u00e9", "e\u0301", "\ufffd", "\ufdd0", "a\u200b
 @pytest.mark.parametrize("beside", [b"", b"junk"])
 def test_names_that_only_look_alike_are_kept_as_they_are(beside: bytes) -> None:
     assert [user for user, *_ in parse(*(review_line(name, "i", 1) for name in NAMES), beside)] == NAMES
-    assert len({*user_keys(pa.chunked_array([NAMES]))}) == len(NAMES)
+    assert len({*hashes_of(pa.chunked_array([NAMES]))}) == len(NAMES)
 
 
 def test_bytes_that_are_not_utf8_elsewhere_spoil_nothing_beside_a_replacement_character() -> None:

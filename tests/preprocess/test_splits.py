@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from components.artifacts import open_artifact
+from components.datasets.amazon_reviews.user_runs import hashes_of
 from components.feature_spec.vocabulary import VOCABULARY
+from components.random_draws import mixed
 from tests.preprocess.raw import Review, error_of, named, preprocess, raw_folder, vocabulary
 
 DAY = 86_400
@@ -64,7 +68,14 @@ def histories() -> dict[str, list[tuple[int, str]]]:
     found = defaultdict(list)
     for user, item, time in REVIEWS:
         found[user].append((time, item))
-    return {user: sorted(each) for user, each in found.items()}
+    return {user: sorted(each, key=lambda review: (review[0], tie(user, review[1]))) for user, each in found.items()}
+
+
+@cache
+def tie(user: str, item: str) -> int:
+    """What orders the reviews that a user writes at one time."""
+    one, other = hashes_of(pa.chunked_array([[user, item]]))
+    return int(mixed(np.array([one ^ other]).view(np.uint64))[0])
 
 
 def expected_targets(since: float, before: float) -> Counter[tuple[str, ...]]:
@@ -92,6 +103,19 @@ def test_each_split_has_the_targets_of_its_span_after_all_earlier_reviews(output
             expected[tuple(item if item in known else "?" for item in history)] += count
         assert found == expected
         assert len(found) > 20
+
+
+def test_the_order_of_reviews_of_one_time_tells_nothing_of_their_items(tmp_path: Path) -> None:
+    reviews = [(f"u{user}", item, DAY * (user + (item == "i2"))) for user in range(300) for item in ("i0", "i1", "i2")]
+    reviews += [(f"v{day % 30}", f"i{3 + day % 7}", DAY * day) for day in range(300)]  # what negatives are drawn from
+    raw = raw_folder(tmp_path / "raw", reviews, CATEGORIES)
+    firsts = {}
+    for split in ("time", "last_item"):
+        preprocess(raw, tmp_path / split, **HONEST | {"split": split})
+        rows = [row for part in ("train", "validation", "test") for row in named(tmp_path / split, part)]
+        firsts[split] = Counter(shown(row)[0] for row in rows if row["label"] == 1 and row["item"] == "i2")
+    assert set(firsts["last_item"]) == {"i0"}  # as published
+    assert 0.4 < firsts["time"]["i0"] / firsts["time"].total() < 0.6
 
 
 def test_negatives_were_reviewed_near_the_target_and_are_new_to_the_user(output: Path, cuts: tuple[int, int]) -> None:

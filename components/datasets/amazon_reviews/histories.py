@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from components.datasets.amazon_reviews.user_runs import hashes_of
 from components.errors import KfrecError
+from components.random_draws import mixed
 from components.workflows.key_runs import KeyRange
 
 NO_CATEGORY = "no_category"
@@ -48,13 +50,15 @@ class Histories:
     tied: int = 0
 
 
-def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -> Histories:
-    """Drops users with fewer than ``shortest`` reviews, sorts each user's reviews by (time, asin), adds the category.
+def write_histories(users: KeyRange, items: Path, shortest: int, ties_by_item: bool, output: Path) -> Histories:
+    """Drops users with fewer than ``shortest`` reviews, sorts each user's reviews by time, adds the category.
 
     Args:
         users: the partition.
         items: Arrow file of the schema ``items.ITEM``; the first row of an item wins.
         shortest: fewest reviews of a user.
+        ties_by_item: whether reviews of one time are in the order of their asins, as published. That order tells which
+            of them comes next; the other one, by a hash of user and asin, does not.
         output: parquet file to write.
 
     Raises:
@@ -67,7 +71,7 @@ def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -
     if longest < shortest:
         return Histories(None, 0, 0, 0, longest)
     reviews = reviews.filter(pa.array(lengths[names] >= shortest))
-    reviews = reviews.take(pa.array(_by_user_and_time(reviews))).combine_chunks()
+    reviews = reviews.take(pa.array(_by_user_and_time(reviews, ties_by_item))).combine_chunks()
 
     keys = reviews["user_key"].to_numpy()
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
@@ -115,13 +119,15 @@ def _one_key(reviews: pa.Table) -> KfrecError:
     return KfrecError(f"users {one!r} and {other!r} have the same 64-bit hash; rename one of them in the reviews")
 
 
-def _by_user_and_time(reviews: pa.Table) -> np.ndarray:
+def _by_user_and_time(reviews: pa.Table, ties_by_item: bool) -> np.ndarray:
+    users, times = (reviews[name].to_numpy() for name in ("user_key", "unixReviewTime"))
     asins = reviews["asin"].combine_chunks().dictionary_encode()
     rank = np.empty(len(asins.dictionary), np.int32)
     rank[pc.array_sort_indices(asins.dictionary).to_numpy()] = np.arange(len(rank), dtype=np.int32)
-    return np.lexsort(
-        (rank[asins.indices.to_numpy()], reviews["unixReviewTime"].to_numpy(), reviews["user_key"].to_numpy())
-    )
+    ties = [rank[asins.indices.to_numpy()]]
+    if not ties_by_item:
+        ties.append(mixed((hashes_of(reviews["asin"]) ^ users).view(np.uint64)))
+    return np.lexsort((*ties, times, users))
 
 
 def _categories(asins: pa.ChunkedArray, items: Path) -> pa.Array:

@@ -66,9 +66,10 @@ def select_histories(
         KfrecError: no user or training sample is left, or no item has a category.
     """
     task = delayed(write_histories, pure=False)
-    shortest = parameters.shortest_sequence_for_user
+    shortest, ties_by_item = parameters.shortest_sequence_for_user, parameters.split == LAST_ITEM
     tasks = [
-        task(users, items, shortest, scratch / f"histories-{index}.parquet") for index, users in enumerate(partitions)
+        task(users, items, shortest, ties_by_item, scratch / f"histories-{index}.parquet")
+        for index, users in enumerate(partitions)
     ]
     with progress("sorting histories", len(partitions), "partitions") as bar:
         results = in_order(workers, tasks, lambda number, histories: bar.advance())

@@ -21,6 +21,7 @@ from components.checks.tables import Profiled
 from components.datasets.amazon_reviews.histories import NO_CATEGORY
 from components.datasets.amazon_reviews.items import parse_items, write_items
 from components.datasets.amazon_reviews.layout import SAMPLE
+from components.datasets.amazon_reviews.parameters import LAST_ITEM
 from components.datasets.amazon_reviews.raw_files import META, REVIEWS
 from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.amazon_reviews.user_runs import user_runs
@@ -140,7 +141,8 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
         histories = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
         reviews = sum(part.reviews for part in histories)
         _warn_of_lacking(reviews, sum(part.with_category for part in histories))
-        _warn_of_ties(reviews, sum(part.tied for part in histories))
+        if parameters.split == LAST_ITEM:
+            _warn_of_ties(reviews, sum(part.tied for part in histories))
         encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, read.reviews)
         samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
 
@@ -181,8 +183,9 @@ def _warn_of_ties(reviews: int, tied: int) -> None:
         warn(
             "preprocess",
             "ties in time",
-            f"{tied:,} of {reviews:,} reviews have the time of the user's review before them; such reviews are in the "
-            "order of their items' ids, which a model of the next item can learn: its score is then too high",
+            f"{tied:,} of {reviews:,} reviews have the time of the user's review before them; with split={LAST_ITEM} "
+            "such reviews are in the order of their items' ids, which a model of the next item can learn: its score is "
+            "then too high; split=time orders them at random",
         )
 
 

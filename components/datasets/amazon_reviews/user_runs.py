@@ -17,14 +17,14 @@ from components.workflows.key_runs import KeyRuns
 
 def user_runs(folder: Path) -> KeyRuns:
     """Runs of the schema ``REVIEW`` after a column user_key."""
-    return KeyRuns(folder, "user_key", REVIEW, lambda reviews: user_keys(reviews["reviewerID"]))
+    return KeyRuns(folder, "user_key", REVIEW, lambda reviews: hashes_of(reviews["reviewerID"]))
 
 
-def user_keys(users: pa.ChunkedArray) -> np.ndarray:
-    """A 64-bit hash of each user's name (pandas' SipHash): int64, the same on every machine.
+def hashes_of(names: pa.ChunkedArray) -> np.ndarray:
+    """A 64-bit hash of each name (pandas' SipHash): int64, the same on every machine.
 
     Ten million users collide with probability 3e-6; ``histories`` rejects collisions.
     """
-    encoded = users.combine_chunks().dictionary_encode()
-    names = encoded.dictionary.to_numpy(zero_copy_only=False)
-    return pd.util.hash_array(names, categorize=False).view(np.int64)[encoded.indices.to_numpy()]
+    encoded = names.combine_chunks().dictionary_encode()
+    distinct = encoded.dictionary.to_numpy(zero_copy_only=False)
+    return pd.util.hash_array(distinct, categorize=False).view(np.int64)[encoded.indices.to_numpy()]
