@@ -188,7 +188,7 @@ def _question(body: Any, context: str) -> Question:
         raise _Malformed("it has no answer; if that is meant, say is_impossible: true")
     begin = listed[0].get("answer_start")
     if not isinstance(begin, int) or isinstance(begin, bool) or begin < 0:
-        raise _Malformed(f"answer_start is {begin!r}")
+        raise _Malformed(f"answer_start is {begin!r}, and not a number of characters, such as 21")
     if not has_words(texts[0]):
         raise _Malformed(f"its answer {texts[0][:60]!r} has no words")
     if context[begin : begin + len(texts[0])] != texts[0]:

@@ -19,8 +19,10 @@ BAD: dict[str, dict[str, Any]] = {
     "its answer 'red' is not at character 0 of its context": {"answers": [{"text": "red", "answer_start": 0}]},
     "its answer ' ' has no words": {"answers": [{"text": " ", "answer_start": 3}]},
     "its answer '\\xad' has no words": {"answers": [{"text": "\xad", "answer_start": 0}]},
-    "answer_start is None": {"answers": [{"text": "red"}]},
-    "answer_start is -1": {"answers": [{"text": "red", "answer_start": -1}]},
+    "answer_start is None, and not a number of characters, such as 21": {"answers": [{"text": "red"}]},
+    "answer_start is -1, and not a number of characters, such as 21": {
+        "answers": [{"text": "red", "answer_start": -1}]
+    },
     "an answer has no text": {"answers": [{"answer_start": 12}]},
     "answers is no list of objects": {"answers": "red"},
     "it has no answer; if that is meant, say is_impossible: true": {"answers": []},
