@@ -31,6 +31,8 @@ Scalar = Annotated[
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _WHOLE = r"^([+-]?\d+)\.0+$"
 _BOOLS = pa.array(["True", "TRUE", "False", "FALSE"])
+# What YAML reads as true and as false where it is not in quotes.
+_WORDS = {True: ("true", "yes", "on"), False: ("false", "no", "off")}
 # Spreadsheets round long numbers to 1.23457E+12.
 _FRACTION = r"^[+-]?(\d*\.\d*[1-9]\d*|\d*\.?\d+[eE][+-]?\d+)$"
 # Lists, tuples and sets as Python writes them, JSON, and arrays of PostgreSQL; and lists of several values alone.
@@ -197,13 +199,19 @@ def is_deep(kind: pa.DataType) -> bool:
 
 
 def is_among(column: pa.Array, values: Sequence[Scalar], missing: Sequence[str], decimal: str = ".") -> np.ndarray:
-    """The mask of rows with one of ``values``: compared as numbers if all are numbers, else as ``texts``."""
+    """The mask of rows with one of ``values``: compared as numbers if all are numbers, else as ``texts``.
+
+    True stands for the texts that YAML reads so, such as Yes, and False for theirs.
+    """
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return np.isin(numbers(column, missing, decimal)[0], np.array(values, np.float64))
-    found, wanted = texts(column, missing), texts(pa.array([str(value) for value in values], pa.string()), ())
-    if all(isinstance(value, bool) for value in values):
-        found = pc.utf8_lower(found)
-    among = pc.is_in(found, value_set=wanted, skip_nulls=True)
+    found = texts(column, missing)
+    wanted = texts(pa.array([str(value) for value in values if not isinstance(value, bool)], pa.string()), ())
+    words = [word for value in values if isinstance(value, bool) for word in _WORDS[value]]
+    among = pc.or_(
+        pc.is_in(found, value_set=wanted, skip_nulls=True),
+        pc.is_in(pc.utf8_lower(found), value_set=pa.array(words, pa.string()), skip_nulls=True),
+    )
     return among.to_numpy(zero_copy_only=False)
 
 

@@ -48,8 +48,8 @@ def labels(
         refusals.add(wrong, label.column, "not a number")
         positive = found > label.above if label.above is not None else found < label.below
         return pa.array(positive.astype(np.int8)), absent
-    positive = is_among(column, (1,), missing, decimal) | is_among(column, (True,), missing)
-    negative = is_among(column, (0,), missing, decimal) | is_among(column, (False,), missing)
+    positive = is_among(column, (1,), missing, decimal) | is_among(column, ("true",), missing)
+    negative = is_among(column, (0,), missing, decimal) | is_among(column, ("false",), missing)
     refusals.add(
         ~(positive | negative | absent), label.column, "not 0 or 1; state above, below, equals or in under label"
     )

@@ -281,6 +281,13 @@ def test_the_label_is_a_comparison(tmp_path: Path, name: str) -> None:
     assert samples(made(tmp_path, text, schema), "train")[label["column"]] == expected
 
 
+@pytest.mark.parametrize("label", ["{column: y, equals: yes}", "{column: y, in: [yes, maybe]}"])
+def test_a_word_that_yaml_reads_as_true_is_the_word_in_the_table(tmp_path: Path, label: str) -> None:
+    schema = f"label: {label}\nsplit: {{by: column, column: test, test: [on]}}\ncolumns: {{x: {{role: categorical}}}}\n"
+    output = made(tmp_path, "y,x,test\nYes,a,off\nno,b,off\nyes,a,on\nno,b,on\n", schema)
+    assert samples(output, "train")["y"] == [1, 0] and samples(output, "test")["y"] == [1, 0]
+
+
 def test_the_label_is_a_number(tmp_path: Path) -> None:
     columns = {"tags": {"role": "multihot", "longest": 2}}
     label = {"column": "price", "number": True, "missing": "drop"}
