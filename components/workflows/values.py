@@ -182,7 +182,8 @@ def _is_number(text: str) -> bool:
 def _floats(column: pa.Array) -> np.ndarray:
     """The values as float64, NaN where null or not a number, such as a date or a list."""
     try:
-        return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        # Whole numbers from 2**53 on are rounded, as those of text are.
+        return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
         return np.full(len(column), np.nan)
 

@@ -281,6 +281,16 @@ def test_the_label_is_a_comparison(tmp_path: Path, name: str) -> None:
     assert samples(made(tmp_path, text, schema), "train")[label["column"]] == expected
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.string()])
+def test_large_whole_numbers_are_numbers_and_times(tmp_path: Path, kind: pa.DataType) -> None:
+    sizes, times = [2**60, 0, 2**61, 0], [1_700_000_000_000_000_000 + 10**9 * row for row in (0, 3, 1, 2)]
+    table = pa.table({"y": [0, 1, 1, 0], "x": pa.array(sizes).cast(kind), "t": pa.array(times).cast(kind)})
+    split = {"by": "time", "column": "t", "share": 0.5}
+    schema = {"label": {"column": "y"}, "split": split, "columns": {"x": {"role": "numeric", "quantile": False}}}
+    output = made(tmp_path, {"t.parquet": table}, schema)
+    assert samples(output, "train") == {"y": [0, 1], "x": [-1, 1], "x_bin": [1, 2]}
+
+
 @pytest.mark.parametrize("label", ["{column: y, equals: yes}", "{column: y, in: [yes, maybe]}"])
 def test_a_word_that_yaml_reads_as_true_is_the_word_in_the_table(tmp_path: Path, label: str) -> None:
     schema = f"label: {label}\nsplit: {{by: column, column: test, test: [on]}}\ncolumns: {{x: {{role: categorical}}}}\n"
