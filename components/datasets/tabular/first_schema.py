@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,46 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from components.datasets.tabular.entries import SEPARATOR
+from components.datasets.raw_tables import TABLES
+from components.datasets.tabular.guessed_columns import FEW, TIME, GuessedColumn, guessed, has_comma, placeholders
 from components.errors import KfrecError
+from components.workflows.partitions import is_partition
 from components.workflows.tables import PlainLayout, Stated, batches, columns_of, is_parquet
-from components.workflows.times import Times
-from components.workflows.values import DEFAULT_MISSING, numbers, texts
+from components.workflows.values import DEFAULT_MISSING, numbers
 
 # Rows that are looked at.
 _ROWS = 100_000
 _DELIMITERS = ",;\t|"
 # Names of labels, the most telling ones first.
 _LABELS = ("label", "target", "clicked", "click", "bought", "converted", "y", "class")
-# A text column of nearly as many values as rows is an id of the row, and a model would memorise it.
-_UNIQUE = 0.9
-_RARE = 5
-# Whole numbers of at most so many values may as well be codes.
-_FEW = 20
+# The negative one of two values of a label.
+_NEGATIVE = ("no", "n", "false", "f", "off", "0", "-1", "negative", "neg", "none")
 _STATED = Stated("the schema", "or state quoting: none in the schema", "list the columns under names in the schema")
-
-
-@dataclass(frozen=True)
-class _Column:
-    """What is known of a column.
-
-    Attributes:
-        name: of the column.
-        text: its values, null where missing.
-        entry: its role and settings; empty to drop it.
-        why: a remark.
-    """
-
-    name: str
-    text: pa.Array
-    entry: dict[str, object]
-    why: str = ""
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether its values are 0 and 1, or true and false."""
-        values = set(pc.unique(self.text.drop_null()).to_pylist())
-        return values in ({"0", "1"}, {"true", "false"})
 
 
 def first_schema(path: Path, label: str) -> str:
@@ -66,41 +40,54 @@ def first_schema(path: Path, label: str) -> str:
     delimiter = "," if is_parquet(path, PlainLayout(",", (), ())) else _delimiter(path)
     names = columns_of(path, PlainLayout(delimiter, (), ()), _STATED)
     layout = PlainLayout(delimiter, (), tuple(names))
-    read, rows = [], 0
+    read, rows, refused = [], 0, 0
     for batch in batches(path, layout, _STATED):
         read.append(batch.rows)
         rows += len(batch.rows)
+        refused += len(batch.bad)
         if rows >= _ROWS:
             break
+    if refused and not rows:
+        raise KfrecError(
+            f"{path}: its first line has {len(names)} value{'' if len(names) == 1 else 's'}, and all later ones have "
+            "another number; remove what stands above the names of the columns"
+        )
     table = pa.Table.from_batches(read).combine_chunks() if read else None
     if table is None or not rows:
         raise KfrecError(f"{path}: has no rows; give a table with some")
-    decimal = "," if any(_has_comma(table[name].combine_chunks()) for name in names) else "."
-    columns = {name: _column(name, table[name].combine_chunks(), decimal) for name in names}
+    values = {name: table[name].combine_chunks() for name in names}
+    missing = (*DEFAULT_MISSING, *placeholders(values.values()))
+    decimal = "," if any(has_comma(column, missing) for column in values.values()) else "."
+    columns = {name: guessed(name, column, missing, decimal) for name, column in values.items()}
     target = _label(path, columns, label)
-    time = next((name for name, column in columns.items() if column.why == _TIME and name != target.name), "")
-    return "".join(f"{line}\n" for line in _lines(path, delimiter, decimal, columns, target, time))
+    time = next((name for name, column in columns.items() if column.why == TIME and name != target.name), None)
+    head = _layout(_of_these_columns(path, layout), delimiter, decimal, missing)
+    return "".join(f"{line}\n" for line in (*_title(path), *head, *_lines(columns, target, time, decimal)))
 
 
-_TIME = "a time"
-
-
-def _lines(
-    path: Path, delimiter: str, decimal: str, columns: dict[str, _Column], target: _Column, time: str
-) -> Iterator[str]:
+def _title(path: Path) -> Iterator[str]:
     yield f"# A first schema of {path.name}, guessed from its first rows: read it, and correct roles and split."
     yield "# Drop what is not known when the model is asked. docs/bring-your-own-data.md explains every line."
+
+
+def _layout(files: Sequence[str], delimiter: str, decimal: str, missing: Sequence[str]) -> Iterator[str]:
+    if files:
+        yield f"files: {_flow(files)}    # other tables beside it lack some of the columns"
     if delimiter != ",":
-        yield f"delimiter: {_quoted(delimiter)}"
+        yield f"delimiter: {_flow(delimiter)}"
     if decimal != ".":
-        yield f"decimal: {_quoted(decimal)}"
-    given: dict[str, object] = {"column": target.name}
-    if not target.is_binary:
-        values = pc.value_counts(target.text.drop_null()).to_pylist()
-        rarest = min(values, key=lambda each: each["counts"])["values"]
-        given["equals"] = rarest
-    yield f"label: {_flow(given)}" + ("" if target.is_binary else "    # the positive value, or above: NUMBER")
-    if time:
+        yield f"decimal: {_flow(decimal)}"
+    if len(missing) > len(DEFAULT_MISSING):
+        yield f"missing: {_flow(missing)}    # {' '.join(missing[len(DEFAULT_MISSING) :])} stands for a missing value"
+
+
+def _lines(columns: dict[str, GuessedColumn], target: GuessedColumn, time: str | None, decimal: str) -> Iterator[str]:
+    given, why = _positive(target, decimal)
+    if target.text.null_count:
+        given["missing"] = "drop"
+        why = f"{why}{', and ' if why else ''}rows without a label are left out"
+    yield f"label: {_flow({'column': target.name, **given})}" + (f"    # {why}" if why else "")
+    if time is not None:
         yield f"split: {_flow({'by': 'time', 'column': time, 'share': 0.2, 'validation_share': 0.1})}"
     else:
         yield f"split: {_flow({'by': 'random', 'share': 0.2, 'validation_share': 0.1})}    # or by: time, where known"
@@ -112,75 +99,19 @@ def _lines(
         if not column.entry:
             dropped.append((name, column.why))
             continue
-        yield f"  {_quoted(name)}: {_flow(column.entry)}" + (f"    # {column.why}" if column.why else "")
+        yield f"  {_flow(name)}: {_flow(column.entry)}" + (f"    # {column.why}" if column.why else "")
     if dropped:
         yield "drop:"
         for name, why in dropped:
-            yield f"  - {_quoted(name)}    # {why}"
+            yield f"  - {_flow(name)}    # {why}"
 
 
-def _column(name: str, values: pa.Array, decimal: str) -> _Column:
-    """Guesses the role of a column."""
-    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
-        longest = max(1, int(np.quantile(lengths, 0.95)))
-        return _Column(name, pa.nulls(len(values), pa.string()), {"role": "multihot", "longest": longest})
-    if pa.types.is_nested(values.type):
-        return _Column(name, pa.nulls(len(values), pa.string()), {}, f"of the type {values.type}; flatten it")
-    text = texts(values, DEFAULT_MISSING)
-    distinct, known = pc.count_distinct(text).as_py(), len(text) - text.null_count
-    if distinct <= 1:
-        return _Column(name, text, {}, "one value in all rows" if known else "no value")
-    if _is_time(name, values):
-        return _Column(name, text, {}, _TIME)
-    found, wrong = numbers(values, DEFAULT_MISSING, decimal)
-    if not wrong.any():
-        whole = bool(np.all(np.nan_to_num(found) == np.floor(np.nan_to_num(found))))
-        if whole and _is_key(name) and distinct > _UNIQUE * known:
-            return _Column(name, text, {}, "another value in nearly every row")
-        if whole and _is_key(name):
-            return _Column(name, text, _categorical(distinct))
-        why = "or categorical, if the numbers are codes" if whole and 2 < distinct <= _FEW else ""
-        return _Column(name, text, {"role": "numeric"}, why)
-    separated = pc.fill_null(pc.match_substring(text, SEPARATOR), False)
-    if pc.any(separated).as_py():
-        lengths = pc.list_value_length(pc.split_pattern(text.drop_null(), SEPARATOR)).to_numpy(zero_copy_only=False)
-        return _Column(name, text, {"role": "multihot", "longest": max(1, int(np.quantile(lengths, 0.95)))})
-    if distinct > _UNIQUE * known:
-        return _Column(name, text, {}, "another value in nearly every row")
-    return _Column(name, text, _categorical(distinct))
-
-
-def _categorical(distinct: int) -> dict[str, object]:
-    return {"role": "categorical", "at_least": _RARE} if distinct > 100 else {"role": "categorical"}
-
-
-def _is_key(name: str) -> bool:
-    return name.lower() == "id" or name.lower().endswith(("_id", " id")) or name.endswith(("Id", "ID"))
-
-
-def _is_time(name: str, values: pa.Array) -> bool:
-    """Whether a column holds dates, or is called like a time and holds seconds, or thousandths of them, since 1970."""
-    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
-        return True
-    times = Times(name, "", "")
-    try:
-        found, wrong = times.read(values, DEFAULT_MISSING)
-    except KfrecError:  # dates that are not written with the year first
-        return False
-    if wrong.any() or np.isnan(found).all():
-        return False
-    return times.kind == "dates" or ("time" in name.lower() and times.per_second != 1) or _are_seconds(name, found)
-
-
-def _are_seconds(name: str, values: np.ndarray) -> bool:
-    return "time" in name.lower() and bool(np.nanmin(values) > 5e8)
-
-
-def _label(path: Path, columns: dict[str, _Column], named: str) -> _Column:
+def _label(path: Path, columns: dict[str, GuessedColumn], named: str) -> GuessedColumn:
     if named:
         if named not in columns:
             raise KfrecError(f"{path}: has no column {named!r}; it has {', '.join(columns)}")
+        if columns[named].text.null_count == len(columns[named].text):
+            raise KfrecError(f"{path}: column {named!r} has no value to predict in the first rows; name another label")
         return columns[named]
     lower = {name.lower(): column for name, column in reversed(columns.items())}
     by_name = [lower[name] for name in _LABELS if name in lower and lower[name].entry]
@@ -193,6 +124,36 @@ def _label(path: Path, columns: dict[str, _Column], named: str) -> _Column:
     )
 
 
+def _positive(target: GuessedColumn, decimal: str) -> tuple[dict[str, object], str]:
+    """Which values of a label are positive, and a remark."""
+    if target.is_binary:
+        return {}, ""
+    counted = pc.value_counts(target.text.drop_null()).to_pylist()
+    if target.entry.get("role") == "numeric" and len(counted) > FEW:
+        median = float(np.nanmedian(numbers(target.text, (), decimal)[0]))
+        return {"above": median}, "positive above the median; number: true in its place is for a regression"
+    rest = [each for each in counted if str(each["values"]).lower() not in _NEGATIVE]
+    if not (len(counted) == 2 and len(rest) == 1):
+        rest = counted
+    return {"equals": min(rest, key=lambda each: each["counts"])["values"]}, "the positive value, or above: NUMBER"
+
+
+def _of_these_columns(path: Path, layout: PlainLayout) -> list[str]:
+    """The names of ``path`` and the tables beside it that have its columns, if others do not; else none."""
+    if is_partition(path.parent.name):
+        return []
+    tables = sorted(each for each in path.parent.iterdir() if each.is_file() and TABLES.matches(each.name))
+    alike = [table.name for table in tables if table == path or _has_columns(table, layout)]
+    return alike if len(alike) < len(tables) else []
+
+
+def _has_columns(path: Path, layout: PlainLayout) -> bool:
+    try:
+        return set(layout.read) <= set(columns_of(path, PlainLayout(layout.delimiter, (), ()), _STATED))
+    except KfrecError:
+        return False
+
+
 def _delimiter(path: Path) -> str:
     """The character that divides the first line most often."""
     first = (columns_of(path, PlainLayout("\1", (), ()), _STATED) or [""])[0]
@@ -200,18 +161,8 @@ def _delimiter(path: Path) -> str:
     return next(each for each in _DELIMITERS if first.count(each) == best)
 
 
-def _has_comma(values: pa.Array) -> bool:
-    """Whether all values of a column are numbers, some with a decimal comma."""
-    if not pa.types.is_string(values.type):
-        return False
-    # 1,234 alone may as well be a thousand and more.
-    fractions = pc.match_substring_regex(values, r",(\d{1,2}|\d{4,})\s*$")
-    return bool(pc.any(fractions).as_py()) and not numbers(values, DEFAULT_MISSING, ",")[1].any()
-
-
-def _flow(entry: dict[str, object]) -> str:
-    return yaml.safe_dump(entry, default_flow_style=True, sort_keys=False, width=1000).strip()
-
-
-def _quoted(name: str) -> str:
-    return _flow({"x": name}).removeprefix("{x: ").removesuffix("}")
+def _flow(entry: object) -> str:
+    """A value of YAML in one line."""
+    held = list(entry) if isinstance(entry, tuple) else entry
+    text = yaml.safe_dump([held], default_flow_style=True, sort_keys=False, width=float("inf"), allow_unicode=True)
+    return str(text).strip()[1:-1]

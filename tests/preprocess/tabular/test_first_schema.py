@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -59,9 +61,72 @@ def test_a_parquet_file_and_a_named_label(tmp_path: Path, capsys: pytest.Capture
     assert schema["columns"] == {"tags": {"role": "multihot", "longest": 2}, "n": {"role": "numeric"}}
 
 
+def guessed(folder: Path, content: str, *words: str) -> dict[str, Any]:
+    """The schema that is written for a table."""
+    (folder / "t.csv").write_text(content)
+    assert main(["init-schema", str(folder / "t.csv"), *words]) == 0
+    return dict(yaml.safe_load((folder / "schema.yaml").read_text()))
+
+
+def rows_of(header: str, **columns: Any) -> str:
+    """A CSV file of ROWS rows; a column is a function of the row's number."""
+    rows = (",".join(str(make(row)) for make in columns.values()) for row in range(ROWS))
+    return "\n".join((header, *rows)) + "\n"
+
+
+def test_what_is_no_number_among_numbers_is_missing(tmp_path: Path) -> None:
+    columns = {
+        "power": lambda row: "?" if row % 9 == 0 else row % 50,
+        "rate": lambda row: "-inf" if row % 40 == 0 else row / 7,
+        "sign": lambda row: "+-"[row % 2],
+        "label": lambda row: "?" if row % 8 == 0 else row % 2,
+    }
+    schema = guessed(tmp_path, rows_of(",".join(columns), **columns))
+    assert schema["columns"] == {
+        "power": {"role": "numeric"}, "rate": {"role": "numeric"}, "sign": {"role": "categorical"},
+    }  # fmt: skip
+    assert {"", "NA", "?", "-inf"} <= set(schema["missing"]) and "-" not in schema["missing"]
+    assert schema["label"] == {"column": "label", "missing": "drop"}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (("no", "yes", "yes"), {"equals": "yes"}),
+        (("-1", "1", "1"), {"equals": "1"}),
+        (("good", "bad", "bad"), {"equals": "good"}),
+        ([str(row / 4) for row in range(ROWS)], {"above": (ROWS - 1) / 8}),
+    ],
+)
+def test_the_positive_labels(values: Sequence[str], expected: dict[str, Any], tmp_path: Path) -> None:
+    text = rows_of("city,label", city=lambda row: "ab"[row % 2], label=lambda row: values[row % len(values)])
+    assert guessed(tmp_path, text)["label"] == {"column": "label", **expected}
+
+
+def test_columns_that_are_no_features_are_dropped(tmp_path: Path) -> None:
+    columns: dict[str, Any] = {
+        "": lambda row: row, "Größe": lambda row: row % 9, "day": lambda row: f"{1 + row % 28}/{1 + row % 12}/2024",
+        "income": lambda row: f'"${row},{row % 90 + 100}"', "label": lambda row: row % 2,
+    }  # fmt: skip
+    text = rows_of(",".join(columns), **columns)
+    schema = guessed(tmp_path, text)
+    assert schema["drop"] == ["", "day", "income"] and list(schema["columns"]) == ["Größe"]
+    assert "Größe" in (tmp_path / "schema.yaml").read_text()
+    made(tmp_path / "made", {"t.csv": text}, schema)
+
+
+def test_other_tables_beside_it_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "test.csv").write_text("city\na\n")
+    (tmp_path / "more.csv").write_text("label,city\n1,a\n")
+    text = rows_of("city,label", city=lambda row: "ab"[row % 2], label=lambda row: row % 2)
+    assert guessed(tmp_path, text)["files"] == ["more.csv", "t.csv"]
+
+
 @pytest.mark.parametrize(
     ("content", "words", "told"),
     [
+        ("sep=;\nuser;item;time\n1;2;3\n", [], "remove what stands above the names of the columns"),
+        ("user,item\n1,\n2,\n", ["--label", "item"], "'item' has no value to predict"),
         ("user,item,time\n1,2,3\n4,5,6\n", [], "name the label with --label COLUMN"),
         ("user,item\n1,2\n", ["--label", "cliked"], "has no column 'cliked'; it has user, item"),
         ("user,item\n", [], "has no rows"),
