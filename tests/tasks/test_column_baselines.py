@@ -133,3 +133,11 @@ def test_data_without_columns_have_no_baselines() -> None:
     assert [probe.name for probe in without.columns] == ["age", "device", "topics"]
     wanted = TASK.controls(specification(*FEATURES), ClickEvaluation())
     assert wanted is not None and wanted.probes == ()
+
+
+@pytest.mark.parametrize(("auc", "low", "is_told"), [(1.0, 0.98, True), (1.0, 0.7, False), (0.97, 0.96, False)])
+def test_a_column_that_tells_the_label_is_told(auc: float, low: float, is_told: bool) -> None:
+    metrics = {"best_column": "boat", "test_best_column_auc": auc, "test_best_column_auc_low": low}
+    assert [each.startswith("column boat alone has a test AUC of 1.0000") for each in TASK.remarks(metrics)] == (
+        [True] if is_told else []
+    )

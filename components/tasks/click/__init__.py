@@ -10,6 +10,7 @@ from components.lazy import Lazy
 from components.metrics import Interval, auc_interval, roc_auc
 from components.report import Section
 from components.tasks.binary import require_both_classes, served
+from components.tasks.binary.columns import telling_column
 from components.tasks.click.parameters import AUC, ClickDecision, ClickEvaluation
 from components.tasks.control_metrics import below_baseline
 from components.tasks.definition import (
@@ -79,7 +80,7 @@ TASK = TaskDefinition(
     compared=_compared,
     floor=lambda parameters: parameters.auc_floor,
     controls=Lazy("components.tasks.click.controls:controls"),
-    remarks=lambda metrics: below_baseline(metrics, AUC),
+    remarks=lambda metrics: (*telling_column(metrics), *below_baseline(metrics, AUC)),
     vetoes=lambda metrics, parameters: below_baseline(metrics, AUC) if parameters.require_baseline else (),
     catalogue=CatalogueMeasure(
         users=lambda parameters: parameters.catalogue_users,
