@@ -181,6 +181,23 @@ def test_one_group_for_all_samples_is_one_line() -> None:
         TASK.require(one, "data")
 
 
+def test_groups_of_one_class_each_are_one_line() -> None:
+    labels, groups = np.array([1, 1, 0, 0]), np.array([1, 1, 2, 3])
+    with pytest.raises(KfrecError, match="data: no group of the test samples has both a click and another sample"):
+        TASK.require(binary_scores(labels, np.full(4, 0.5), {"group": groups}), "data")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_model_that_ranks_no_better_than_guessing_is_told_and_vetoed(sign: int) -> None:
+    labels, logits, groups = in_groups()
+    scores = binary_scores(labels, (1 / (1 + np.exp(-sign * logits))).astype(np.float32), {"group": groups})
+    metrics = TASK.measure(scores, RankingEvaluation(map_k=K)).metrics
+    assert metrics["test_map"] > RankingDecision().map_floor
+    told = TASK.remarks(metrics)
+    assert told == TASK.vetoes(metrics, RankingDecision(require_baseline=False))
+    assert [f"{metrics['test_map_of_guessing']:.4f}" in each for each in told] == ([True] if sign < 0 else [])
+
+
 @pytest.mark.parametrize(("better", "is_vetoed"), [(3.0, False), (0.0, True)])
 def test_a_model_is_measured_beside_the_baseline_by_map(better: float, is_vetoed: bool) -> None:
     labels, baseline, groups = in_groups()

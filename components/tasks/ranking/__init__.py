@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,24 @@ def _require(scores: Scores, source: object) -> None:
             f"{source}: all {len(scores.labels)} test samples are in group {scores.kept[GROUP][0]}; the channel "
             f"{Channel.GROUP} tells which samples are ranked against each other"
         )
+    groups, clicked = scores.kept[GROUP], scores.labels > 0
+    if not len(np.intersect1d(groups[clicked], groups[~clicked])):
+        raise KfrecError(
+            f"{source}: no group of the test samples has both a click and another sample, so any ranking has MAP@k 1; "
+            "correct the group, or evaluate with --task click"
+        )
+
+
+def _of_guessing(metrics: Mapping[str, Any]) -> Sequence[str]:
+    """One sentence if the model ranks no better than guessing, whose MAP is high where most samples are clicked."""
+    guessed = metrics["test_map_of_guessing"]
+    if metrics["test_map"] > guessed:
+        return ()
+    return (f"the test {MAP.label} {metrics['test_map']:.4f} is not above that of guessing, {guessed:.4f}",)
+
+
+def _vetoes(metrics: Mapping[str, Any], parameters: RankingDecision) -> Sequence[str]:
+    return (*_of_guessing(metrics), *(below_baseline(metrics, MAP) if parameters.require_baseline else ()))
 
 
 def _measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
@@ -82,6 +101,6 @@ TASK = TaskDefinition(
     compared=_compared,
     floor=lambda parameters: parameters.map_floor,
     controls=Lazy("components.tasks.ranking.controls:controls"),
-    remarks=lambda metrics: below_baseline(metrics, MAP),
-    vetoes=lambda metrics, parameters: below_baseline(metrics, MAP) if parameters.require_baseline else (),
+    remarks=lambda metrics: (*_of_guessing(metrics), *below_baseline(metrics, MAP)),
+    vetoes=_vetoes,
 )
