@@ -115,6 +115,7 @@ def _reason(file: RowsFile, error: Exception) -> str:
 
 def _parquet(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(file.path) as opened:
+        _require_distinct(file, opened.schema_arrow.names)
         yield from opened.iter_batches(rows)
 
 
@@ -134,6 +135,12 @@ def _require_text(file: RowsFile) -> None:
     require_text(str(file.path), start, f"give it the suffix of its format: {', '.join(_SUFFIXES)}")
 
 
+def _require_distinct(file: RowsFile, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise KfrecError(f"{file.path}: has two columns {twice!r}; rename one")
+
+
 def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
     """All values as text, since types inferred from the first block need not fit the last."""
     parse = pa.csv.ParseOptions(newlines_in_values=True)
@@ -141,9 +148,7 @@ def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
     with _opened(file) as stream:
         names = pa.csv.open_csv(stream, pa.csv.ReadOptions(use_threads=False), parse).schema.names
     plain = [name.strip() for name in names]
-    if len(set(plain)) < len(plain):
-        twice = next(name for name in plain if plain.count(name) > 1)
-        raise KfrecError(f"{file.path}: has two columns {twice!r}; rename one")
+    _require_distinct(file, plain)
     if len(names) == 1 and (other := next((each for each in ";\t|" if each in names[0]), "")):
         raise KfrecError(f"{file.path}: its values seem to be separated by {other!r}; separate them by commas")
     with _opened(file) as stream:

@@ -6,6 +6,8 @@ import gzip
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from components.errors import KfrecError
@@ -71,3 +73,10 @@ def test_rows_are_read_whatever_wrote_them(
 def test_rows_that_cannot_be_read_are_one_line(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
     with pytest.raises(KfrecError, match=rf"{name}: .*{message}"):
         rows_of(tmp_path, name, content)
+
+
+def test_two_columns_of_one_name_in_parquet_are_one_line(tmp_path: Path) -> None:
+    ages = pa.array([1, 2])
+    pq.write_table(pa.Table.from_arrays([ages, ages], names=["age", "age"]), tmp_path / "r.parquet")
+    with pytest.raises(KfrecError, match=r"r\.parquet: has two columns 'age'; rename one"):
+        list(rows_file(tmp_path / "r.parquet").batches(4))
