@@ -134,8 +134,20 @@ class TableSchema:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The columns that become features, in order."""
-        return tuple(Source(feature_name(column), column, treatment) for column, treatment in self.columns.items())
+        """The columns that become features, in order.
+
+        Names that differ only in letters that features lack are numbered.
+        """
+        sources: list[Source] = []
+        taken = {feature_name(self.label.column)}
+        for column, treatment in self.columns.items():
+            name = first = feature_name(column)
+            number = 2
+            while name in taken and not column.isascii():
+                name, number = f"{first}_{number}", number + 1
+            taken.add(name)
+            sources.append(Source(name, column, treatment))
+        return tuple(sources)
 
     @property
     def splits(self) -> tuple[str, ...]:

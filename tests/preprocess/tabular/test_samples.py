@@ -281,6 +281,14 @@ def test_the_label_is_a_comparison(tmp_path: Path, name: str) -> None:
     assert samples(made(tmp_path, text, schema), "train")[label["column"]] == expected
 
 
+def test_names_of_other_letters_are_numbered(tmp_path: Path) -> None:
+    rows = "куплен,город,цвет,column,t\n" + "1,a,b,c,1\n0,b,a,c,1\n1,a,a,c,2\n0,a,b,c,2\n"
+    columns = {name: {"role": "categorical"} for name in ("город", "цвет")}
+    schema = {**SCHEMA, "label": {"column": "куплен"}, "columns": columns, "drop": ["*"]}
+    output = made(tmp_path, rows, {**schema, "split": {"by": "column", "column": "t", "test": [2]}})
+    assert samples(output, "train") == {"column": [1, 0], "column_2": [1, 2], "column_3": [2, 1]}
+
+
 @pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.string()])
 def test_large_whole_numbers_are_numbers_and_times(tmp_path: Path, kind: pa.DataType) -> None:
     sizes, times = [2**60, 0, 2**61, 0], [1_700_000_000_000_000_000 + 10**9 * row for row in (0, 3, 1, 2)]
