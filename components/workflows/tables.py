@@ -365,7 +365,8 @@ def _check_names(path: Path, names: Sequence[str], layout: Layout, stated: State
     for name in names:
         # Spreadsheets leave several columns without a name behind the last one.
         if names.count(name) > 1 and (name in layout.read or EVERY_OTHER not in layout.drop):
-            raise KfrecError(f"{path}: has two columns {name!r}; rename one")
+            hint = _hint(names, layout, stated) if _is_number(name) else ""
+            raise KfrecError(f"{path}: has two columns {name!r}; rename one{hint}")
     for name in (*layout.read, *(column for column in layout.drop if column != EVERY_OTHER)):
         if name not in names:
             hint = _hint(names, layout, stated)

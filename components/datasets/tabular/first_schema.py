@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,11 @@ def first_schema(path: Path, label: str) -> str:
     columns = {name: guessed(name, column, missing, decimal) for name, column in values.items()}
     target = _label(path, columns, label)
     time = next((name for name, column in columns.items() if column.why == TIME and name != target.name), None)
+    if not any(column.entry for column in columns.values() if column.name not in (target.name, time)):
+        raise KfrecError(
+            f"{path}: no column but the label {target.name!r} is worth learning from, since each has one value, or "
+            "another one in nearly every row; give a table with features, and names in the first line only"
+        )
     head = _layout(_of_these_columns(path, layout), delimiter, decimal, missing)
     return "".join(f"{line}\n" for line in (*_title(path), *head, *_lines(columns, target, time, decimal)))
 
@@ -109,7 +115,7 @@ def _lines(columns: dict[str, GuessedColumn], target: GuessedColumn, time: str |
 def _label(path: Path, columns: dict[str, GuessedColumn], named: str) -> GuessedColumn:
     if named:
         if named not in columns:
-            raise KfrecError(f"{path}: has no column {named!r}; it has {', '.join(columns)}")
+            raise KfrecError(f"{path}: has no column {named!r}; it has {', '.join(columns)}{_without_header(columns)}")
         if columns[named].text.null_count == len(columns[named].text):
             raise KfrecError(f"{path}: column {named!r} has no value to predict in the first rows; name another label")
         return columns[named]
@@ -121,7 +127,14 @@ def _label(path: Path, columns: dict[str, GuessedColumn], named: str) -> Guessed
     raise KfrecError(
         f"{path}: no column has the values 0 and 1 alone, or is called {' or '.join(_LABELS[:4])}; name the label with "
         "--label COLUMN. A table of users, items and times without a label is for kfrec run --dataset events"
+        f"{_without_header(columns)}"
     )
+
+
+def _without_header(names: Iterable[str]) -> str:
+    """A hint if the first line of a table may be a row."""
+    has_number = any(re.fullmatch(r"[+-]?\d+(\.\d+)?", name) for name in names)
+    return ". If its first line is a row, write a line with the columns' names above it" if has_number else ""
 
 
 def _positive(target: GuessedColumn, decimal: str) -> tuple[dict[str, object], str]:

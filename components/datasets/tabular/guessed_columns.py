@@ -24,6 +24,8 @@ _ROW_NUMBERS = r"(unnamed: .*|index|row_?(id|number)?|__index_level_\d+__)?"
 _PLACEHOLDER = (
     r"[^\w\s]+|[+-]?inf(inity)?|unknown|missing|none|nil|n\.a\.|not available|#(div/0|value|ref|name|num|null)[!?]"
 )
+# Digits of which the first is no part of a number, such as those of post codes.
+_CODE = r"^0\d"
 # Dates that Times reads only in a stated format, and numbers that are not written plainly.
 _DATE = (
     r"^(\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{1,2}[- ]?[A-Za-z]{3,9}[- ,]*\d{2,4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4})"
@@ -80,7 +82,8 @@ def guessed(name: str, values: pa.Array, missing: Sequence[str], decimal: str) -
     if _is_time(name, values, missing):
         return GuessedColumn(name, text, {}, TIME)
     found, wrong = numbers(values, missing, decimal)
-    if not wrong.any():
+    are_codes = is_text(values.type) and pc.any(pc.match_substring_regex(text, _CODE)).as_py()
+    if not wrong.any() and not are_codes:
         whole = bool(np.all(np.nan_to_num(found) == np.floor(np.nan_to_num(found))))
         if whole and _is_key(name) and distinct > _UNIQUE * known:
             return GuessedColumn(name, text, {}, "another value in nearly every row")
@@ -92,7 +95,7 @@ def guessed(name: str, values: pa.Array, missing: Sequence[str], decimal: str) -
         (_DATE, "dates; to split by time, state their format"),
         (_DECORATED, "numbers; write them plainly"),
     ):
-        if is_text(values.type) and pc.all(pc.match_substring_regex(text, pattern)).as_py():
+        if is_text(values.type) and wrong.any() and pc.all(pc.match_substring_regex(text, pattern)).as_py():
             return GuessedColumn(name, text, {}, why)
     separated = pc.fill_null(pc.match_substring(text, SEPARATOR), False)
     if pc.any(separated).as_py():

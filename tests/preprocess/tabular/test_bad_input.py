@@ -186,6 +186,10 @@ TABLES: dict[str, tuple[dict[str, Any], str]] = {
     "latin-1": ({"table.csv": CSV.replace("Rome", "Orléans").encode("latin-1")}, "table.csv: not UTF-8"),
     "binary": ({"table.csv": bytes(range(256)) * 9}, "table.csv: not UTF-8"),
     "two columns of one name": ({"table.csv": CSV.replace("city", "price")}, "has two columns 'price'"),
+    "a row of equal numbers in place of names": (
+        {"table.csv": CSV.replace("bought,price,city,tags,month", "7,7,Rome,a,b")},
+        "has two columns '7'; rename one; if its first line is a row, list the columns under names",
+    ),
     "another delimiter": ({"table.csv": CSV.replace(",", ";")}, "has no column 'bought'"),
     "a gzip cut off": ({"table.csv.gz": gzip.compress(LONG.encode())[:-9]}, "table.csv.gz: damaged, truncated"),
     "no gzip": ({"table.csv.gz": LONG.encode()}, "table.csv.gz: damaged, truncated or not a gzip file"),

@@ -105,12 +105,15 @@ def test_the_positive_labels(values: Sequence[str], expected: dict[str, Any], tm
 
 def test_columns_that_are_no_features_are_dropped(tmp_path: Path) -> None:
     columns: dict[str, Any] = {
-        "": lambda row: row, "Größe": lambda row: row % 9, "day": lambda row: f"{1 + row % 28}/{1 + row % 12}/2024",
+        "": lambda row: row, "Größe": lambda row: row % 9,
+        "zip": lambda row: f"{row % 7:05d}",
+        "day": lambda row: f"{1 + row % 28}/{1 + row % 12}/2024",
         "income": lambda row: f'"${row},{row % 90 + 100}"', "label": lambda row: row % 2,
     }  # fmt: skip
     text = rows_of(",".join(columns), **columns)
     schema = guessed(tmp_path, text)
-    assert schema["drop"] == ["", "day", "income"] and list(schema["columns"]) == ["Größe"]
+    assert schema["drop"] == ["", "day", "income"] and list(schema["columns"]) == ["Größe", "zip"]
+    assert schema["columns"]["zip"] == {"role": "categorical"}
     assert "Größe" in (tmp_path / "schema.yaml").read_text()
     made(tmp_path / "made", {"t.csv": text}, schema)
 
@@ -126,6 +129,8 @@ def test_other_tables_beside_it_are_left_out(tmp_path: Path) -> None:
     ("content", "words", "told"),
     [
         ("sep=;\nuser;item;time\n1;2;3\n", [], "remove what stands above the names of the columns"),
+        ("x,label\n1,0\n1,1\n", [], "no column but the label 'label' is worth learning from"),
+        ("39,a,b\n40,a,c\n", ["--label", "income"], "If its first line is a row, write a line with the columns' names"),
         ("user,item\n1,\n2,\n", ["--label", "item"], "'item' has no value to predict"),
         ("user,item,time\n1,2,3\n4,5,6\n", [], "name the label with --label COLUMN"),
         ("user,item\n1,2\n", ["--label", "cliked"], "has no column 'cliked'; it has user, item"),
