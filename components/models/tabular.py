@@ -54,13 +54,20 @@ def read_tabular(spec: FeatureSpec) -> TabularChannels:
     """Reads the tabular channels of a specification.
 
     Raises:
-        KfrecError: there is no feature, or a feature is invalid in its channel.
+        KfrecError: there is no feature, a feature is invalid in its channel, or the label is a number.
     """
     path = spec.folder / FILENAME
     names = (Channel.CATEGORICAL, Channel.MULTIHOT, Channel.NUMERICAL, Channel.QUANTILE)
     categorical, multihot, numerical, quantile = (spec.channel(name) if name in spec.channels else () for name in names)
     if not (categorical or multihot or numerical or quantile):
         raise KfrecError(f"{path}: no feature in the channels {', '.join(names)}; name those that the model reads")
+    for target in spec.targets:
+        if target.is_float:
+            raise KfrecError(
+                f"{path}: label {target.name} has dtype {target.dtype}, and the model learns 0 or 1; state above, "
+                "below, equals or in under label of the schema, or give the dtype bool; a model of a package may learn "
+                "numbers"
+            )
     for feature in (*categorical, *multihot):
         if feature.cardinality is None:
             raise KfrecError(f"{path}: feature {feature.name} has no cardinality; give its largest id")

@@ -54,6 +54,11 @@ def test_a_feature_that_does_not_fit_its_channel_is_named(channel: str, feature:
         read_tabular(spec(**{channel: feature}))
 
 
+def test_a_label_that_is_a_number_is_refused() -> None:
+    with pytest.raises(KfrecError, match="label fare has dtype float32, and the model learns 0 or 1"):
+        read_tabular(spec(numerical=PRICE, label=Feature("fare", "float32")))
+
+
 def test_numbers_come_before_the_pieces_of_quantiles() -> None:
     read = read_tabular(spec(numerical=PRICE, quantile=AGE))
     found = read.stacked({"price": tf.constant([7.0, -3.0]), "age": tf.constant([0.0, 1.0])}).numpy()
