@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     path = Path(options.file)
+    if path.is_dir():
+        raise KfrecError(f"{path}: is a folder; name one of the tables in it")
     if not path.is_file():
         raise KfrecError(f"{options.file or 'FILE'}: no such file; check the path")
     target = Path(options.output) if options.output else _folder_of(path) / "schema.yaml"

@@ -151,3 +151,8 @@ def test_a_schema_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["init-schema", str(tmp_path / "t.csv")]) == 2
     assert "exists and is not overwritten" in capsys.readouterr().err
     assert (tmp_path / "schema.yaml").read_text() == "mine"
+
+
+def test_a_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init-schema", str(tmp_path)]) == 2
+    assert "is a folder; name one of the tables in it" in capsys.readouterr().err
