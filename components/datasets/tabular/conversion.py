@@ -13,6 +13,8 @@ from components.datasets.tabular.entries import Categorical, Label, Multihot
 from components.workflows.refusals import Refusals
 from components.workflows.values import is_among, numbers, texts
 
+# A percentage, or an amount of money.
+_SIGNED = r"^[+-]?\s*([$€£¥]\s*[+-]?\d[\d,.' ]*|\d[\d,.' ]*[%$€£¥])$"
 _COMMA = r"^[+-]?\d*,\d+$"
 _THOUSANDS = r"^[+-]?\d{1,3}([,.' ]\d{3})+([,.]\d+)?$"
 
@@ -76,6 +78,7 @@ def number(column: pa.Array, name: str, missing: Sequence[str], decimal: str, re
         refusals.add(grouped, name, "a number with thousands separators; write it without them")
         if decimal == ",":
             refusals.add(like(r"^[+-]?\d*\.\d+$"), name, "a number with a point, and the schema states decimal: ','")
+        refusals.add(like(_SIGNED), name, "a number with a sign such as % or $; write it without one")
     refusals.add(wrong, name, "not a finite number (list it under missing, or make the column categorical)")
     beyond = np.abs(np.nan_to_num(found)) > np.finfo(np.float32).max
     refusals.add(beyond, name, "a number that float32 does not hold")

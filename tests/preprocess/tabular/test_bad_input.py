@@ -515,6 +515,8 @@ def test_long_ids_that_a_spreadsheet_rounded_are_refused(tmp_path: Path) -> None
         (".", "1,234", "a number with a decimal comma or a thousands separator"),
         (".", "1,234.5", "a number with thousands separators"),
         (".", "1 234", "a number with thousands separators"),
+        (".", "12.5 %", "a number with a sign such as % or $; write it without one"),
+        (".", "$1,234", "a number with a sign such as % or $; write it without one"),
         (",", "1.234", "a number with thousands separators"),
         (",", "1.234,5", "a number with thousands separators"),
         (",", "2.5", "a number with a point, and the schema states decimal: ','"),
