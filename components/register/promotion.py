@@ -8,9 +8,11 @@ champion before its move, or as a decision after it. The later version is then j
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from components.register.gate import Decision
 from components.register.judging import Judged
 from components.register.registry import Promotion, Registry
 from components.tracking.champion import CHAMPION
@@ -19,26 +21,32 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 
-def settle(registry: Registry, version: ModelVersion, judge: Callable[[ModelVersion | None], Judged]) -> Judged:
+def settle(
+    registry: Registry, version: ModelVersion, judge: Callable[[ModelVersion | None], Judged], basis: str = ""
+) -> Judged:
     """Decides about a version, or takes its earlier decision, and sets its alias.
 
-    A decision holds until another version becomes champion; then it is made again before an alias moves. Ended at any
-    moment, it leaves one champion, which has won its comparison, and can be called again.
+    A decision holds for its basis until another version becomes champion; then it is made again before an alias moves.
+    About a version that is the champion already nothing is decided from another basis. Ended at any moment, it leaves
+    one champion, which has won its comparison, and can be called again.
 
     Args:
         registry: of the model.
         version: to decide about.
         judge: compares the version with a champion, or with None.
+        basis: digest of what ``judge`` compares by.
     """
     own = int(version.version)
     settled = _settled(registry)
     champion = registry.champion()
     stored = registry.decision(version)
-    holds = stored and _number(champion) in (stored.champion_version, own)
-    judged = Judged(stored) if stored and holds else judge(champion)
+    if stored and _number(champion) == own and (stored.decision.alias != CHAMPION or stored.basis != basis):
+        return Judged(_champion_already(stored.decision))
+    holds = stored and stored.basis == basis and _number(champion) in (stored.decision.champion_version, own)
+    judged = Judged(stored.decision) if stored and holds else judge(champion)
     is_overlooked = False
     while True:
-        registry.begin(version, judged.decision)
+        registry.begin(version, judged.decision, basis)
         now = registry.champion()
         if _number(now) not in (_number(champion), own):
             settled = _settled(registry)
@@ -55,6 +63,12 @@ def settle(registry: Registry, version: ModelVersion, judge: Callable[[ModelVers
             registry.end(version)
             return judged
         champion, judged, is_overlooked = registry.version(rival), against, True
+
+
+def _champion_already(earlier: Decision) -> Decision:
+    """What is said about the champion itself: a comparison with another basis, or a user, has made it so."""
+    reason = f"It is the champion already, so nothing is decided from this evaluation. Decided before: {earlier.reason}"
+    return dataclasses.replace(earlier, alias=CHAMPION, reason=reason)
 
 
 def _settled(registry: Registry) -> set[Promotion]:

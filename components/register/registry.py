@@ -22,6 +22,8 @@ MODEL_DIGEST = "kfrec.model_digest"
 DECISION = "kfrec.decision"
 # Whether a step that has stored its decision has yet to move an alias.
 _UNDERWAY = "kfrec.underway"
+# Key of a stored decision: see Stored.
+_BASIS = "basis"
 # Inputs and outputs of the version, for users.
 DESCRIPTION = "kfrec.takes"
 
@@ -38,6 +40,18 @@ class _Unloaded:
         import mlflow
 
         mlflow.pyfunc.save_model(**options)
+
+
+class Stored(NamedTuple):
+    """A decision as stored with its version.
+
+    Attributes:
+        decision: about the version.
+        basis: digest of what it was made from beside the champion; empty if unknown.
+    """
+
+    decision: Decision
+    basis: str
 
 
 class Promotion(NamedTuple):
@@ -105,10 +119,10 @@ class Registry:
             model_id=kept.model_id,
         )
 
-    def decision(self, held: ModelVersion) -> Decision | None:
+    def decision(self, held: ModelVersion) -> Stored | None:
         """The stored decision about a version, if any."""
         noted = held.tags.get(DECISION)
-        return Decision.from_dict(json.loads(noted)) if noted else None
+        return _stored(noted) if noted else None
 
     def champion(self) -> ModelVersion | None:
         """The version with the alias champion, if any."""
@@ -123,7 +137,7 @@ class Registry:
         promotions = {}
         for held in versions_of(self.client, self.name):
             noted = held.tags.get(DECISION)
-            decision = Decision.from_dict(json.loads(noted)) if noted else None
+            decision = _stored(noted).decision if noted else None
             if noted and decision and decision.alias == CHAMPION:
                 promotion = Promotion(int(held.version), decision.champion_version, noted)
                 promotions[promotion] = held.tags.get(_UNDERWAY) == str(True)
@@ -134,12 +148,14 @@ class Registry:
         for name, value in facts.items():
             self.client.set_model_version_tag(self.name, held.version, f"kfrec.{name}", str(value))
 
-    def begin(self, held: ModelVersion, decision: Decision) -> None:
-        """Stores the decision with the version, before an alias is moved."""
+    def begin(self, held: ModelVersion, decision: Decision, basis: str) -> None:
+        """Stores the decision and its basis with the version, before an alias is moved."""
         described = "\n\n".join(filter(None, (decision.reason, held.tags.get(DESCRIPTION))))
         self.client.update_model_version(self.name, held.version, description=described)
         self.client.set_model_version_tag(self.name, held.version, _UNDERWAY, str(True))
-        self.client.set_model_version_tag(self.name, held.version, DECISION, json.dumps(asdict(decision)))
+        self.client.set_model_version_tag(
+            self.name, held.version, DECISION, json.dumps(asdict(decision) | {_BASIS: basis})
+        )
 
     def end(self, held: ModelVersion) -> None:
         """Notes that no alias is moved any more."""
@@ -160,3 +176,9 @@ class Registry:
             aliases = self.client.get_registered_model(self.name).aliases
             if str(aliases.get(CHALLENGER, "")) == str(held.version):
                 self.client.delete_registered_model_alias(self.name, CHALLENGER)
+
+
+def _stored(noted: str) -> Stored:
+    body = json.loads(noted)
+    basis = body.pop(_BASIS, "")
+    return Stored(Decision.from_dict(body), basis)

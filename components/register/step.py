@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
+from components.parameters import parameters_of
 from components.register.gate import Decision
 from components.register.judging import METRICS, Candidate
 from components.register.logged import logged
@@ -80,7 +82,12 @@ def run(
         candidate = Candidate(
             parameters, task, spec, evaluation, evaluated.parameters, metrics, score, _is_baseline(exported)
         )
-        decision, sections = settle(registry, version, lambda champion: candidate.against(registry, champion))
+        decision, sections = settle(
+            registry,
+            version,
+            lambda champion: candidate.against(registry, champion),
+            _basis(parameters, task, evaluated),
+        )
         pair = register_pair(parameters, spec, data, tracked) if getattr(parameters, "pair_with", "") else ""
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         about_pair = pair.summary if isinstance(pair, Registered) else pair
@@ -112,6 +119,13 @@ def run(
     about = [f"kfrec predict will refuse it: {refusal}"] if refusal else []
     about += [about_pair] if about_pair else []
     return {**staging.rows, "summary": "; ".join([verdict, *about])}
+
+
+def _basis(parameters: RegisterParameters, task: TaskDefinition, evaluated: Artifact) -> str:
+    """Digest of what a decision is made from beside the champion: the evaluation and the gate's parameters."""
+    names = {"promotion_margin", "bootstrap_samples", "confidence"} | {p.name for p in parameters_of(task.decision)}
+    gate = {name: getattr(parameters, name) for name in sorted(names)}
+    return hashlib.sha256(json.dumps([evaluated.digest, gate]).encode()).hexdigest()[:16]
 
 
 def _is_baseline(model: ExportedModel) -> bool:

@@ -209,6 +209,38 @@ def test_a_run_that_is_repeated_after_another_champion_is_judged_against_that_on
     assert alias(store, "late", "champion") == 2
 
 
+def test_a_decision_is_made_again_with_other_parameters_of_the_gate(shop: Shop, store: str) -> None:
+    shop.register("regate", "fair")
+    assert shop.register("regate", "good", promotion_margin=0.9)["alias"] == "challenger"
+    result = shop.register("regate", "good")
+    assert (result["version"], result["alias"]) == (2, "champion")
+    assert alias(store, "regate", "champion") == 2 and alias(store, "regate", "challenger") is None
+
+
+def test_a_decision_is_made_again_from_another_evaluation(shop: Shop, store: str, tmp_path: Path) -> None:
+    shop.register("reevaluated", "bad", auc_floor=0)
+    shop.register("reevaluated", "fair", promotion_margin=0.9)
+    other = make_data(tmp_path / "other", rows=800)
+    mine = Shop(tmp_path, other)
+    shutil.copytree(shop.folder / "fair", tmp_path / "fair")
+    parameters = STEPS["evaluate"].of(experiment="shop", run_id="reevaluated")
+    evaluate(parameters, tfrecord=other, model=tmp_path / "fair", evaluation=mine.evaluation("fair"))
+    result = mine.register("reevaluated", "fair", promotion_margin=0.9)
+    metrics = json.loads((mine.evaluation("fair") / "metrics.json").read_text())
+    assert (result["version"], result["score"]) == (2, metrics["test_auc"])
+
+
+def test_nothing_is_decided_about_a_model_that_a_user_made_champion(shop: Shop, store: str) -> None:
+    shop.register("by_hand", "good")
+    lost = shop.register("by_hand", "fair")
+    client = MlflowClient(store, registry_uri=store)
+    client.delete_registered_model_alias("by_hand", "challenger")
+    client.set_registered_model_alias("by_hand", "champion", "2")
+    result = shop.register("by_hand", "fair")
+    assert (result["alias"], alias(store, "by_hand", "challenger")) == ("champion", None)
+    assert result["reason"].startswith("It is the champion already") and result["reason"].endswith(lost["reason"])
+
+
 def test_the_champion_loads_and_predicts_its_own_example(shop: Shop, store: str) -> None:
     shop.register("loads", "good")
     champion = mlflow.pyfunc.load_model("models:/loads@champion")
