@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,11 +20,13 @@ class Interval:
         estimate: the value on all samples.
         low: lower end of the interval.
         high: upper end of the interval.
+        units: independent units that were drawn, such as users; None if unknown.
     """
 
     estimate: float
     low: float
     high: float
+    units: int | None = field(default=None, compare=False, kw_only=True)
 
 
 def auc_interval(
@@ -72,10 +74,12 @@ class ResampledAuc:
     Attributes:
         estimates: on all samples, float64 ``[k]``.
         drawn: of each resample, float64 ``[resamples, k]``; NaN where the draw lacks a class.
+        units: independent units that were drawn.
     """
 
     estimates: np.ndarray
     drawn: np.ndarray
+    units: int
 
     def interval(self, which: int, minus: int | None = None, confidence: float = CONFIDENCE) -> Interval:
         """The percentile interval of one AUC, or of its difference to another one.
@@ -90,7 +94,7 @@ class ResampledAuc:
             values, estimate = values - self.drawn[:, minus], estimate - self.estimates[minus]
         tail = (1 - confidence) / 2
         low, high = np.nanquantile(values, [tail, 1 - tail])
-        return Interval(float(estimate), float(low), float(high))
+        return Interval(float(estimate), float(low), float(high), units=self.units)
 
 
 def resampled_auc(
@@ -121,7 +125,7 @@ def resampled_auc(
         weighted = times.take(unit, out=weights, mode="clip") if clusters is not None else times
         drawn[index] = [pairs.auc(weighted) for pairs in ranked]
     everything = np.ones(len(labels))
-    return ResampledAuc(np.array([pairs.auc(everything) for pairs in ranked]), drawn)
+    return ResampledAuc(np.array([pairs.auc(everything) for pairs in ranked]), drawn, units)
 
 
 def mean_interval(
@@ -155,7 +159,7 @@ def mean_interval(
     ]
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
-    return Interval(float(counts @ distinct / total), float(low), float(high))
+    return Interval(float(counts @ distinct / total), float(low), float(high), units=total)
 
 
 def _clustered_mean(values: np.ndarray, clusters: np.ndarray, samples: int, confidence: float, seed: int) -> Interval:
@@ -168,7 +172,7 @@ def _clustered_mean(values: np.ndarray, clusters: np.ndarray, samples: int, conf
         means[index] = sums[drawn].sum() / sizes[drawn].sum()
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
-    return Interval(float(values.mean()), float(low), float(high))
+    return Interval(float(values.mean()), float(low), float(high), units=units)
 
 
 class _RankedPairs:

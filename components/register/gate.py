@@ -86,7 +86,7 @@ def against_champion(
     """Decides about a model evaluated on the same samples as the champion.
 
     It must be better by ``margin``, and significantly: the confidence interval of the difference must exclude zero on
-    the better side.
+    the better side, and rest on enough independent units.
 
     Args:
         champion_version: of the champion.
@@ -105,6 +105,8 @@ def against_champion(
         verdict = "so the champion stays"
     elif gain.estimate < margin:
         verdict = f"which is below the margin of {margin:g}"
+    elif difference.has_too_few:
+        verdict = f"which may be chance, because {difference.doubt}"
     elif gain.low <= 0:
         verdict = "which may be chance, because the interval reaches zero"
     else:

@@ -17,6 +17,8 @@ RESAMPLES = 1000
 _SEED = 0
 # Decimals of a score; smaller differences get significant digits instead.
 _DECIMALS = 4
+# Of 1 - confidence.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Difference:
         """The interval in the direction of the metric: positive where the model is better."""
         if self.metric.higher_is_better:
             return self.interval
-        return Interval(-self.interval.estimate, -self.interval.high, -self.interval.low)
+        return Interval(-self.interval.estimate, -self.interval.high, -self.interval.low, units=self.interval.units)
 
     @property
     def is_finite(self) -> bool:
@@ -52,9 +54,24 @@ class Difference:
         return all(map(math.isfinite, numbers))
 
     @property
-    def is_more_than_chance(self) -> bool:
-        """Whether the interval excludes zero, on either side."""
-        return self.interval.low > 0 or self.interval.high < 0
+    def has_too_few(self) -> bool:
+        """Whether there are so few independent units that chance alone lets all of them agree too often.
+
+        The bootstrap interval of units that all agree excludes zero, as few as they are; without a difference, n units
+        agree on one side with the probability 2^-n.
+        """
+        units = self.interval.units
+        return units is not None and 2.0**-units > (1 - self.confidence) / 2 + _ROUNDING
+
+    @property
+    def doubt(self) -> str:
+        """Why it may be chance, as a clause; empty if the interval excludes zero, on either side."""
+        if self.has_too_few:
+            return (
+                f"the test split has too few independent users, groups or rows for a {100 * self.confidence:g} % "
+                f"interval: {self.interval.units}"
+            )
+        return "" if self.interval.low > 0 or self.interval.high < 0 else "the interval reaches zero"
 
     def __str__(self) -> str:
         """Such as "better by 0.0241 (95 % interval 0.0144 to 0.0340)"."""

@@ -66,7 +66,9 @@ class Comparison:
             "data": self.data,
             "metrics": self.metrics,
             "more_than_chance": self.chance.more_than_chance,
-            "difference": None if interval is None else vars(interval),
+            "difference": None
+            if interval is None
+            else {name: getattr(interval, name) for name in ("estimate", "low", "high")},
             "verdict": self.chance.verdict,
         }
         return json.dumps(body, indent=2)
@@ -184,9 +186,8 @@ def _measured(
     )
     if not difference.is_finite:
         return _unknown(f"{difference_text}, which is not finite")
-    is_sure = difference.is_more_than_chance
-    verdict = "more than chance" if is_sure else "no more than chance, because the interval reaches zero"
-    return Chance(f"{difference_text}, which is {verdict}", difference.interval, is_sure)
+    verdict = f"no more than chance, because {difference.doubt}" if difference.doubt else "more than chance"
+    return Chance(f"{difference_text}, which is {verdict}", difference.interval, not difference.doubt)
 
 
 def _are_equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:

@@ -1,9 +1,10 @@
 import json
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 
-from components.metrics import Interval
+from components.metrics import Interval, auc_interval, mean_interval
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
 from components.tasks import Difference, Metric
 
@@ -47,6 +48,24 @@ def test_a_model_that_is_better_by_chance_is_a_challenger() -> None:
     decision = held_against(-0.002, 0.01, 0.022)
     assert decision.alias == "challenger"
     assert "may be chance" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("users", "confidence", "alias"),
+    [(1, 0.5, "challenger"), (5, 0.95, "challenger"), (6, 0.95, "champion"), (9, 0.999, "challenger")],
+)
+def test_few_users_who_all_agree_may_do_so_by_chance(users: int, confidence: float, alias: str) -> None:
+    """Without a difference, n users agree on the better side with the probability 2^-n: 1 / 64 for 6."""
+    labels, clusters = np.tile([0, 1], users), np.repeat(np.arange(users), 2)
+    interval = auc_interval(labels, labels, np.zeros(2 * users), samples=100, confidence=confidence, clusters=clusters)
+    decision = against_champion(3, Difference(AUC, 1.0, 0.5, interval, confidence), margin=0.001)
+    assert interval.low > 0 and decision.alias == alias
+    assert ("too few independent users, groups or rows" in decision.reason) == (alias == "challenger")
+
+
+def test_one_group_does_not_replace_a_champion() -> None:
+    interval = mean_interval(np.array([0.3]), samples=100)
+    assert against_champion(3, Difference(AUC, 0.8, 0.5, interval, 0.95), margin=0.001).alias == "challenger"
 
 
 def test_a_model_that_is_surely_better_by_less_than_the_margin_is_a_challenger() -> None:

@@ -99,7 +99,9 @@ def loss_interval(
         drawn.append(_difference([losses_of(times @ sums) for sums in models]))
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(drawn), [tail, 1 - tail])
-    return Interval(float(_difference([losses_of(sums.sum(0)) for sums in models])), float(low), float(high))
+    return Interval(
+        float(_difference([losses_of(sums.sum(0)) for sums in models])), float(low), float(high), units=texts
+    )
 
 
 def _difference(losses: Sequence[np.ndarray]) -> np.ndarray:
