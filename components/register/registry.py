@@ -111,13 +111,15 @@ class Registry:
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        return self.client.create_model_version(
-            self.name,
-            kept.model_uri,
-            self.run.id,
-            tags={MODEL_DIGEST: digest, DESCRIPTION: how.description},
-            model_id=kept.model_id,
-        )
+        # A store in a database looks the model up through mlflow's own tracking URI, whatever the client's.
+        with using_store_of(self.client):
+            return self.client.create_model_version(
+                self.name,
+                kept.model_uri,
+                self.run.id,
+                tags={MODEL_DIGEST: digest, DESCRIPTION: how.description},
+                model_id=kept.model_id,
+            )
 
     def decision(self, held: ModelVersion) -> Stored | None:
         """The stored decision about a version, if any."""

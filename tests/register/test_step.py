@@ -172,6 +172,18 @@ def test_a_margin_that_is_not_reached_keeps_the_champion(shop: Shop, store: str)
     assert alias(store, "margin", "champion") == 1
 
 
+def test_a_model_is_registered_in_the_default_database(
+    shop: Shop, tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    shutil.copy(empty_database, tmp_path / "runs" / "mlflow.db")
+    assert shop.register("by_default", "good")["alias"] == "champion"
+    assert alias(f"sqlite:///{tmp_path / 'runs' / 'mlflow.db'}", "by_default", "champion") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
 def test_the_same_run_registers_the_same_model_once(shop: Shop, store: str) -> None:
     first = shop.register("again", "good", run_id="again")
     assert shop.register("again", "good", run_id="again") == first
