@@ -38,6 +38,7 @@ from components.steps.recorded import recorded
 from components.tasks import TaskDefinition
 from components.tasks.pairing import require_names
 from components.tracking import deliver_kept, log_extensions, tracked_run
+from components.tracking.champion import require_name
 
 _EXAMPLE_ROWS = 3
 
@@ -55,6 +56,7 @@ def run(
     Raises:
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
     """
+    require_name(parameters.registered_model)
     require_names(vars(parameters))
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
     deliver_kept(inputs["model"])

@@ -27,6 +27,10 @@ DATA = "kfrec.data"
 TASK, _PARAMETER_OF_RUN = "kfrec.task", "register.task"
 
 
+# Characters that no registered model's name has.
+NOT_IN_A_NAME = "/:'\""
+
+
 class FilesGone(KfrecError):
     """The files of a version cannot be fetched."""
 
@@ -82,16 +86,30 @@ def require_task(client: MlflowClient, name: str, held: ModelVersion, task: str)
         )
 
 
+def require_name(name: str) -> None:
+    """Refuses a name that MLflow, or a filter of its searches, cannot take.
+
+    Args:
+        name: parameter ``registered_model``.
+
+    Raises:
+        KfrecError: it has such a character.
+    """
+    if any(each in name for each in NOT_IN_A_NAME):
+        raise KfrecError(
+            f"parameter registered_model={name!r}: MLflow's names have no / and no :, and kfrec's no quotes; correct it"
+        )
+
+
 def require_task_early(name: str, task: str) -> None:
     """``require_task`` before hours of work, if the registry answers; the register step looks again.
 
     Raises:
-        KfrecError: MLflow refuses the name, or the champion's task is known to be another one.
+        KfrecError: the name cannot be one, or the champion's task is known to be another one.
     """
     from mlflow.exceptions import MlflowException
 
-    if "/" in name or ":" in name:
-        raise KfrecError(f"parameter registered_model={name!r}: MLflow's names have no / and no :; correct it")
+    require_name(name)
     client = connect()
     try:
         if held := champion_of(client, name):

@@ -184,6 +184,12 @@ def test_a_model_is_registered_in_the_default_database(
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
+@pytest.mark.parametrize("name", ["a/b", "a:b", "shop's", 'the "shop"'])
+def test_a_name_that_mlflow_cannot_take_is_refused_before_the_upload(name: str, shop: Shop, store: str) -> None:
+    with pytest.raises(KfrecError, match="MLflow's names have no / and no :, and kfrec's no quotes"):
+        shop.register(name, "good", run_id="refused name")
+
+
 def test_the_same_run_registers_the_same_model_once(shop: Shop, store: str) -> None:
     first = shop.register("again", "good", run_id="again")
     assert shop.register("again", "good", run_id="again") == first
