@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, listed
 from components.errors import KfrecError
@@ -44,7 +45,10 @@ class Served:
             KfrecError: a column is missing or one too many.
         """
         read = {column.name for column in self.model.columns}
-        columns = {name: array_of(name, rows[name]) for name in rows.columns if name in read}
+        # Without rows, a table's types are arbitrary; MLflow makes lists float64.
+        columns = {
+            name: array_of(name, rows[name]) if len(rows) else pa.nulls(0) for name in rows.columns if name in read
+        }
         item = self.model.column_of(CANDIDATE)
         if not top:
             if item is not None and item.name not in columns:

@@ -22,6 +22,12 @@ def test_a_notebook_gets_the_scores_of_the_evaluation(served: Served, store: str
     assert found["unknown_ids"].tolist() == [0] * len(served.scores)
 
 
+def test_no_rows_get_no_scores(served: Served, store: str) -> None:
+    model = mlflow.pyfunc.load_model(f"models:/{REGISTERED}@champion")
+    found = model.predict(pd.DataFrame(served.rows).head(0))
+    assert (len(found), list(found)) == (0, ["probability", "logit", "unknown_ids"])
+
+
 def test_what_the_model_has_never_seen_is_counted(served: Served, store: str) -> None:
     model = mlflow.pyfunc.load_model(f"models:/{REGISTERED}@champion")
     rows = pd.DataFrame([{"user": "nobody", "history": ["nothing", served.rows[0]["item"]], "item": "new"}])
