@@ -22,7 +22,7 @@ from components.progress import progress
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
 from components.register.judging import Judged
 from components.register.logged import logged_pair
-from components.register.promotion import settle
+from components.register.promotion import basis_of, settle
 from components.register.registry import Registry
 from components.scoring import load_raw_model
 from components.scoring.catalogue import Catalogue
@@ -65,7 +65,7 @@ class Registered(NamedTuple):
         return {"registered_pair": self.name, "version": self.version, **asdict(self.decision), **self.facts}
 
 
-def register_pair(parameters: Any, spec: FeatureSpec, data: str, run: TrackedRun) -> Registered | str:
+def register_pair(parameters: Any, spec: FeatureSpec, data: str, digest: str, run: TrackedRun) -> Registered | str:
     """Registers the champions of ``registered_model`` and ``pair_with`` as one model, and sets its alias.
 
     A second call with the same champions finds the version of the first call.
@@ -74,6 +74,7 @@ def register_pair(parameters: Any, spec: FeatureSpec, data: str, run: TrackedRun
         parameters: of the register step, with those of ``components.tasks.pairing.PairDecision``.
         spec: data whose test users compare pairs; no model may have been trained on their test split.
         data: folder or URI of these records.
+        digest: of these records.
         run: the step's MLflow run.
 
     Returns:
@@ -91,13 +92,15 @@ def register_pair(parameters: Any, spec: FeatureSpec, data: str, run: TrackedRun
     with tempfile.TemporaryDirectory(prefix="kfrec-pair-") as scratch:
         folder = Path(scratch)
         pair, facts = _assembled(registry, champions, parameters.pair_retrieve, folder)
-        digest = f"{facts[RETRIEVER]}, {facts[RANKER]}, {pair.retrieve} retrieved"
-        version = registry.registered(digest)
+        stages = f"{facts[RETRIEVER]}, {facts[RANKER]}, {pair.retrieve} retrieved"
+        version = registry.registered(stages)
         if version is None:
-            version = registry.register(logged_pair(pair), (folder / name for name in PAIR_FILES), digest)
+            version = registry.register(logged_pair(pair), (folder / name for name in PAIR_FILES), stages)
         registry.note(version, facts | {"data": data, "task": "pair"})
         judge = _Judge(parameters, choices_in(spec, parameters.pair_users), pair)
-        decision, _ = settle(registry, version, lambda champion: judge.against(registry, champion))
+        gate = {name: getattr(parameters, name) for name in ("pair_users", "bootstrap_samples", "confidence")}
+        basis = basis_of(digest, gate)
+        decision, _ = settle(registry, version, lambda champion: judge.against(registry, champion), basis)
         return Registered(registry.name, int(version.version), decision, facts)
 
 

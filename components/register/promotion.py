@@ -9,8 +9,10 @@ champion before its move, or as a decision after it. The later version is then j
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from components.register.gate import Decision
 from components.register.judging import Judged
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def settle(
-    registry: Registry, version: ModelVersion, judge: Callable[[ModelVersion | None], Judged], basis: str = ""
+    registry: Registry, version: ModelVersion, judge: Callable[[ModelVersion | None], Judged], basis: str
 ) -> Judged:
     """Decides about a version, or takes its earlier decision, and sets its alias.
 
@@ -34,7 +36,7 @@ def settle(
         registry: of the model.
         version: to decide about.
         judge: compares the version with a champion, or with None.
-        basis: digest of what ``judge`` compares by.
+        basis: of ``judge``, see ``basis_of``.
     """
     own = int(version.version)
     settled = _settled(registry)
@@ -63,6 +65,16 @@ def settle(
             registry.end(version)
             return judged
         champion, judged, is_overlooked = registry.version(rival), against, True
+
+
+def basis_of(digest: str, gate: Mapping[str, Any]) -> str:
+    """The basis of a decision.
+
+    Args:
+        digest: of the evaluation, or of the records that are scored.
+        gate: its parameters by name.
+    """
+    return hashlib.sha256(json.dumps([digest, gate], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _champion_already(earlier: Decision) -> Decision:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +21,7 @@ from components.register.judging import METRICS, Candidate
 from components.register.logged import logged
 from components.register.page import decision_page
 from components.register.pairing import Registered, register_pair
-from components.register.promotion import settle
+from components.register.promotion import basis_of, settle
 from components.register.registry import Registry
 from components.scoring import (
     ExportedModel,
@@ -90,7 +89,11 @@ def run(
             lambda champion: candidate.against(registry, champion),
             _basis(parameters, task, evaluated),
         )
-        pair = register_pair(parameters, spec, data, tracked) if getattr(parameters, "pair_with", "") else ""
+        pair = (
+            register_pair(parameters, spec, data, inputs["tfrecord"].digest, tracked)
+            if getattr(parameters, "pair_with", "")
+            else ""
+        )
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         about_pair = pair.summary if isinstance(pair, Registered) else pair
         body |= {"pair": about_pair} if about_pair else {}
@@ -124,10 +127,8 @@ def run(
 
 
 def _basis(parameters: RegisterParameters, task: TaskDefinition, evaluated: Artifact) -> str:
-    """Digest of what a decision is made from beside the champion: the evaluation and the gate's parameters."""
     names = {"promotion_margin", "bootstrap_samples", "confidence"} | {p.name for p in parameters_of(task.decision)}
-    gate = {name: getattr(parameters, name) for name in sorted(names)}
-    return hashlib.sha256(json.dumps([evaluated.digest, gate]).encode()).hexdigest()[:16]
+    return basis_of(evaluated.digest, {name: getattr(parameters, name) for name in names})
 
 
 def _is_baseline(model: ExportedModel) -> bool:

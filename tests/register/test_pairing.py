@@ -73,12 +73,12 @@ def add_version(shop: Path, registered: str, model: str) -> None:
         registry.set_alias("champion", held)
 
 
-def pair_up(shop: Path, pair: str, **changed: Any) -> Registered | str:
+def pair_up(shop: Path, pair: str, digest: str = "of the records", **changed: Any) -> Registered | str:
     names = {"registered_model": "ranker", "pair_with": "retriever", "registered_pair": pair, "experiment": "pairs"}
     parameters = STEPS["register"].of(**names | {"pair_retrieve": RETRIEVED, "bootstrap_samples": 100} | changed)
     data = shop / "tfrecord"
     with tracked_run("pairs", f"pairing {pair}", pair) as run:
-        return register_pair(parameters, load_feature_spec(data), str(data), run)
+        return register_pair(parameters, load_feature_spec(data), str(data), digest, run)
 
 
 def aliases(store: str, registered: str) -> Mapping[str, int]:
@@ -200,6 +200,16 @@ def test_a_pair_with_worse_lists_than_the_champion_pair_is_a_challenger(shop: Pa
     assert isinstance(worse, Registered) and worse.decision.alias == "challenger"
     assert worse.decision.score == 0 and "worse by" in worse.decision.reason
     assert aliases(store, "judged") == {"champion": 1, "challenger": 2}
+
+
+def test_a_pair_is_judged_again_on_newer_data(shop: Path, store: str) -> None:
+    pair_up(shop, "nightly")
+    first = pair_up(shop, "nightly", pair_retrieve=RETRIEVED + 1)
+    same = pair_up(shop, "nightly", pair_retrieve=RETRIEVED + 1, pair_users=1)
+    newer = pair_up(shop, "nightly", pair_retrieve=RETRIEVED + 1, digest="of newer records")
+    assert isinstance(first, Registered) and isinstance(same, Registered) and isinstance(newer, Registered)
+    assert (first.version, same.version, newer.version) == (2, 2, 2)
+    assert first.decision.score == newer.decision.score != same.decision.score == 1
 
 
 def test_a_second_stage_that_makes_the_lists_worse_is_not_promoted(shop: Path, store: str) -> None:
