@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
@@ -70,19 +72,21 @@ class Candidate:
             return Judged(not_comparable(task.primary, self.score, number, why))
         try:
             theirs = self._scored(registry, number)
+            ours = dataclasses.replace(theirs, outputs=read_predictions(self.evaluation / PREDICTIONS).outputs)
+            _require_equal_shapes(ours, theirs)
+            difference = difference_of(
+                task,
+                ours,
+                theirs,
+                measured_with(task, self.evaluated),
+                samples=self.parameters.bootstrap_samples,
+                confidence=self.parameters.confidence,
+            )
+            sections = task.compared(ours, theirs)
         except _Unscored as error:
             return Judged(not_comparable(task.primary, self.score, number, str(error)))
-        ours = dataclasses.replace(theirs, outputs=read_predictions(self.evaluation / PREDICTIONS).outputs)
-        difference = difference_of(
-            task,
-            ours,
-            theirs,
-            measured_with(task, self.evaluated),
-            samples=self.parameters.bootstrap_samples,
-            confidence=self.parameters.confidence,
-        )
         decision = against_champion(number, difference, margin=self.parameters.promotion_margin, vetoes=vetoes)
-        return Judged(decision, task.compared(ours, theirs))
+        return Judged(decision, sections)
 
     def _scored(self, registry: Registry, champion: int) -> Scores:
         """The champion's scores of the model's test split.
@@ -97,7 +101,7 @@ class Candidate:
             except KfrecError as error:
                 raise _Unscored(str(error).replace(folder, "the registry")) from None
             try:
-                return score_split(
+                scores = score_split(
                     self.spec,
                     rival,
                     self.task.kept,
@@ -107,7 +111,22 @@ class Candidate:
                 )
             except NotFinite:
                 raise _Unscored("it returns scores that are not finite numbers") from None
+            return dataclasses.replace(scores, outputs=_Outputs(scores.outputs))
 
 
 class _Unscored(Exception):
     """Why the champion cannot be scored."""
+
+
+class _Outputs(dict[str, np.ndarray]):
+    """The champion's outputs by name; the task decides which ones it needs."""
+
+    def __missing__(self, name: str) -> np.ndarray:
+        raise _Unscored(f"it returns {', '.join(self)} and no {name}, as a model of another kfrec or task")
+
+
+def _require_equal_shapes(ours: Scores, theirs: Scores) -> None:
+    for name in ours.outputs.keys() & theirs.outputs.keys():
+        one, other = (list(scores.outputs[name].shape[1:]) for scores in (ours, theirs))
+        if one != other:
+            raise _Unscored(f"its output {name} has the shape {other} a sample, and this model's has {one}")

@@ -119,6 +119,8 @@ def make_model(
     *,
     belief: Callable[[str], float] = quality,
     model_type: str = "sim",
+    output: str = "probability",
+    width: int = 0,
 ) -> Path:
     """Exports a model for a data set.
 
@@ -128,6 +130,8 @@ def make_model(
         names: the items of that data.
         belief: the model's score of an item by its name.
         model_type: the model's name.
+        output: name of its output.
+        width: copies of the score in a sample's output; 0 is the score itself.
     """
     import tensorflow as tf
 
@@ -141,7 +145,8 @@ def make_model(
         @tf.function
         def serve(self, *, uid: tf.Tensor, item_trgt: tf.Tensor, item_pos: tf.Tensor) -> dict[str, tf.Tensor]:
             unused = 0.0 * tf.cast(uid + tf.reduce_sum(item_pos, 1), tf.float32)
-            return {"probability": tf.gather(self.table, item_trgt) + unused}
+            score = tf.gather(self.table, item_trgt) + unused
+            return {output: tf.stack([score] * width, 1) if width else score}
 
     module = Table()
     shapes = {"uid": [None], "item_trgt": [None], "item_pos": [None, HISTORY]}

@@ -329,6 +329,26 @@ def test_a_champion_that_returns_nan_stays_and_the_reason_says_how_to_replace_it
     assert (alias(store, "nan", "champion"), alias(store, "nan", "challenger")) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("output", "width", "why"),
+    [
+        ("score", 0, "it returns score and no probability, as a model of another kfrec or task"),
+        ("probability", 2, r"its output probability has the shape \[2\] a sample, and this model's has \[\]"),
+    ],
+)
+def test_a_champion_with_other_outputs_stays_and_the_reason_says_so(
+    shop: Shop, store: str, tmp_path: Path, output: str, width: int, why: str
+) -> None:
+    name = f"outputs {output} {width}"
+    shop.register(name, "fair")
+    files = files_of(store, name)
+    make_model(tmp_path / "other", shop.data, output=output, width=width)
+    shutil.rmtree(files / "saved_model")
+    shutil.copytree(tmp_path / "other" / "saved_model", files / "saved_model")
+    assert re.search(f"{why}; to replace that champion", shop.register(name, "good")["reason"])
+    assert (alias(store, name, "champion"), alias(store, name, "challenger")) == (1, 2)
+
+
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "null", "true", '"0.9"'])
 def test_a_score_that_is_no_finite_number_is_refused_before_anything_is_registered(
     shop: Shop, store: str, tmp_path: Path, value: str
