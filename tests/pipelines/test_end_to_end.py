@@ -162,5 +162,5 @@ def test_bad_input_ends_the_run_with_one_line_naming_the_step(
     ended = in_process(workdir, "--source", str(raw))
     assert ended.status == 2
     last = ended.err.strip().splitlines()[-1]
-    assert last.startswith("error: preprocess: ") and "shortest_sequence_for_user" in last
+    assert last.startswith("error: preprocess: ") and "no user has two reviews" in last
     assert "Traceback" not in ended.err

@@ -143,6 +143,7 @@ def test_mixed_precision_and_xla_train_as_single_precision_does(data: Path, alon
     np.testing.assert_allclose(losses(records)[:30], losses(read_log(alone / "log.json"))[:30], atol=0.02)
 
 
+@pytest.mark.usefixtures("store")
 def test_data_without_groups_train_with_one_line_about_map(tmp_path: Path) -> None:
     data = write_displays(tmp_path, train=100, test=40, grouped=False)
     train(data, tmp_path / "out", epochs=1)
