@@ -261,7 +261,9 @@ def test_users_who_have_every_item_are_one_line(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = load_feature_spec(served.folder / "tfrecord")
-    items = read_values(spec, spec.vocabulary_of("item_trgt"))[1].to_pylist()  # type: ignore[arg-type]
+    vocabulary = spec.vocabulary_of("item_trgt")
+    assert vocabulary
+    items = read_values(spec, vocabulary)[1].to_pylist()
     named = write(tmp_path / "users.csv", [{"user": "x", "history": items}])
     words = ["recommend", f"--model={REGISTERED}@champion", f"--users={named}", f"--output={tmp_path / 'o.csv'}"]
     assert main(words) == 2

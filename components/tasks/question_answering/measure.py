@@ -81,12 +81,16 @@ def measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
 
 
 def _distinct(ids: Sequence[str]) -> list[str]:
-    """The ids, the second question of an id with #2 behind it, and so on."""
-    times: Counter[str] = Counter()
+    """The ids, the second question of an id with #2 behind it, and so on; none of them twice."""
+    taken, times = set(ids), Counter[str]()
     distinct = []
     for name in ids:
         times[name] += 1
-        distinct.append(name if times[name] == 1 else f"{name}#{times[name]}")
+        unique = name
+        while times[name] > 1 and (unique := f"{name}#{times[name]}") in taken:
+            times[name] += 1
+        taken.add(unique)
+        distinct.append(unique)
     return distinct
 
 
