@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import shutil
@@ -190,11 +191,20 @@ def _version(process_versions: Mapping[str, Any]) -> str:
 
 def _connected(scheduler: str) -> Any:
     from distributed import Client
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    async def answers() -> None:
+        arguments = Security().get_connection_args("client")
+        await (await connect(scheduler, timeout=_CONNECT_SECONDS, **arguments)).close()
 
     try:
+        # First without a client: one that fails while it connects closes itself when it is collected. If that happens
+        # while another one starts, both wait for the same lock forever.
+        asyncio.run(answers())
         # A client that is set as default stays so even if it never connects.
         return Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         reason = str(error) or type(error).__name__
         raise KfrecError(f"scheduler {scheduler}: no Dask scheduler answers ({reason}); check the address") from None
 

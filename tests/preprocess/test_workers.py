@@ -1,9 +1,15 @@
+import asyncio
+import gc
 from multiprocessing import forkserver
+from typing import Any
 
 import psutil
 import pytest
+from distributed import Client
+from distributed.comm import connect
+from distributed.security import Security
 
-from components.errors import WorkerCrashed
+from components.errors import KfrecError, WorkerCrashed
 from components.workflows import workers as dask
 from tests.listening import listening_sockets
 
@@ -23,9 +29,24 @@ def test_workers_that_cannot_be_forked_are_an_error_in_time(monkeypatch):
         pass
 
 
-def test_nobody_else_runs_code_in_the_workers_of_this_machine():
-    from distributed import Client
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nowhere:", "other://localhost:9"])
+def test_no_client_is_left_of_a_scheduler_that_does_not_answer(monkeypatch, address):
+    monkeypatch.setattr(dask, "_CONNECT_SECONDS", 0.2)
+    gc.disable()
+    try:
+        earlier = _clients()
+        with pytest.raises(KfrecError, match=rf"^scheduler {address}: no Dask scheduler answers \(.+\); check"):
+            dask._connected(address)
+        assert _clients() == earlier
+    finally:
+        gc.enable()
 
+
+def _clients() -> int:
+    return sum(isinstance(found, Client) for found in gc.get_objects())
+
+
+def test_nobody_else_runs_code_in_the_workers_of_this_machine():
     # Servers of other tests may still listen in this process.
     earlier = listening_sockets(psutil.Process())
     with dask._local_client(2) as client:
@@ -34,7 +55,17 @@ def test_nobody_else_runs_code_in_the_workers_of_this_machine():
         assert opened and {ip for ip, _ in opened} <= {"127.0.0.1", "::1"}
         address = client.scheduler.address
         assert address.startswith("tls://")
+        _connect(address, **client.security.get_connection_args("client"))
         with pytest.raises((OSError, TypeError)):
-            Client(address, timeout="2s", set_as_default=False)
+            _connect(address)
+        with pytest.raises((OSError, TypeError)):
+            _connect(address, **Security.temporary().get_connection_args("client"))
         with pytest.raises(OSError):
-            Client(address.replace("tls://", "tcp://"), timeout="2s", set_as_default=False)
+            _connect(address.replace("tls://", "tcp://"))
+
+
+def _connect(address: str, **arguments: Any) -> None:
+    async def connected() -> None:
+        await (await connect(address, timeout=2, **arguments)).close()
+
+    asyncio.run(connected())
