@@ -23,7 +23,7 @@ _SERVE = """
 import json, sys, time
 import mlflow, numpy as np, pandas as pd, pyarrow as pa
 model = mlflow.pyfunc.load_model(sys.argv[1])
-raw = model.unwrap_python_model().model
+raw = model.unwrap_python_model().served.model
 history = [f"B{number}" for number in range(1, 101)]
 def seconds(job):
     started = time.perf_counter()
