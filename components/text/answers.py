@@ -137,8 +137,13 @@ def _has_most_context(windows: Windows, spans: Spans) -> np.ndarray:
     """Whether the first token of each span has no more context in another window of the question."""
     order = np.lexsort((windows.first_token, windows.question))
     question, first, tokens = windows.question[order], windows.first_token[order], windows.tokens[order]
-    own = np.searchsorted(_key(question, first), _key(spans.question, spans.window))
-    most = int(np.unique(question, return_counts=True)[1].max()) if len(question) else 0
+    keys = _key(question, first)
+    own = np.searchsorted(keys, _key(spans.question, spans.window))
+    # Of the hundreds of windows of a long context, only those that begin near a token can hold it.
+    reach = int(tokens.max(initial=0)) - 1
+    earliest = np.searchsorted(keys, _key(spans.question, np.maximum(spans.begin - reach, 0)))
+    latest = np.searchsorted(keys, _key(spans.question, spans.begin), "right") - 1
+    most = int(np.maximum(own - earliest, latest - own).max(initial=0))
 
     def context(at: np.ndarray) -> np.ndarray:
         """Hundred times the context, and the length; -1 outside of the window."""
@@ -148,7 +153,7 @@ def _has_most_context(windows: Windows, spans: Spans) -> np.ndarray:
 
     mine = context(own)
     kept = np.ones(len(own), bool)
-    for shift in range(1, most):
+    for shift in range(1, most + 1):
         before, after = own - shift, own + shift
         kept &= (before < 0) | (context(np.maximum(before, 0)) < mine)
         kept &= (after >= len(question)) | (context(np.minimum(after, len(question) - 1)) <= mine)

@@ -53,6 +53,17 @@ def test_the_best_spans_are_those_of_a_plain_search(seed: int, most: int) -> Non
     assert best.tolist() == [index for question in sorted(expected) for index in expected[question][:most]]
 
 
+def test_a_question_may_have_very_many_windows() -> None:
+    """Time and memory are in proportion to the spans, or this takes hours."""
+    count = 1 << 17
+    first = np.arange(count) * 4
+    places = Windows(np.zeros(count, np.int64), first, np.full(count, 10), np.full(count, 2))
+    starts = np.tile(np.arange(2, 12), (count, 1))
+    spans = valid_spans(places, starts, starts, np.zeros(starts.shape, np.float32), longest=4)
+    best = best_spans(places, spans, most=count * 10)
+    assert np.unique(spans.begin[best]).tolist() == list(range(int(first[-1]) + 10)) and len(best) == first[-1] + 10
+
+
 def test_a_span_is_valid_in_the_context_forwards_and_not_too_long() -> None:
     places = windows((3, 10, 4, 2))
     spans = [(0, 0), (1, 2), (2, 2), (2, 4), (2, 5), (3, 2), (5, 5), (5, 6), (4, 4)]
