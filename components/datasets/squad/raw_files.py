@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from components.artifacts import Artifact
@@ -15,16 +16,17 @@ QUESTIONS = RawKind(
 )
 VOCABULARY = RawKind("vocabulary", r"(?i)vocab\.txt", "vocab.txt", "tokens of a vocabulary", required=False)
 CONTRACT = RawContract((QUESTIONS, VOCABULARY))
-_TESTED = ("dev", "test")
+# dev-v2.0.json and test.json, but also quoref-dev-v0.1.json, GermanQuAD_test.json and valid.json.
+_TESTED = re.compile(r"(?i)(dev|test)|(.*[^a-z0-9])?(valid|validation|dev|test)(?![a-z])")
 
 
 def find_questions(raw: Artifact) -> tuple[list[Path], list[Path]]:
-    """The files to train on, whose name does not begin with dev or test, and those to test on, possibly none.
+    """The files to train on, and those to test on by their names, possibly none.
 
     Raises:
         KfrecError: there is no file, or one is there twice.
     """
     files = QUESTIONS.files(raw)
-    tested = [path for path in files if path.name.lower().startswith(_TESTED)]
+    tested = [path for path in files if _TESTED.match(path.name)]
     trained = [path for path in files if path not in tested]
     return (trained, tested) if trained else (tested, [])  # a part of a dev file alone is tested on

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.artifacts import open_artifact
+from components.datasets.squad.raw_files import find_questions
 from components.datasets.squad.windows import Shape, Windows, tokens_within
 from components.feature_spec import load_feature_spec
 from components.feature_spec.side_tables import side_tables
@@ -115,6 +116,15 @@ def test_files_of_dev_are_the_test_split_and_articles_are_in_one_split(output: P
     assert numbers == {"test": set(range(8)), "validation": set(range(8, 12)), "train": set(range(12, 32))}
     assert spec.metadata["encoding"]["version_2"] is True
     assert tables.answers[3] == [] and tables.answers[0] == ["red"]
+
+
+@pytest.mark.parametrize("name", [
+    "DEV-v2.0", "development", "test-context-de", "quoref-dev-v0.1", "GermanQuAD_test", "valid", "nl_validation2",
+])  # fmt: skip
+def test_files_to_test_on_are_known_by_their_names(name: str, tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", **{name: articles(2), "contest": articles(6), "latest-train": articles(6)})
+    trained, tested = find_questions(open_artifact(raw))
+    assert ([path.name for path in tested], len(trained)) == ([f"{name}.json"], 2)
 
 
 def test_the_specification_has_targets_places_and_mask(output: Path) -> None:
