@@ -164,14 +164,14 @@ class _Written:
         self._tokenizer, self._shape = tokenizer, shape
         self.counts: Counter[str] = Counter()
         self.questions: list[tuple[str, str, int, tuple[str, ...]]] = []
-        self.contexts: list[tuple[str, list[int], list[int]]] = []
+        self.contexts: list[tuple[str, np.ndarray, np.ndarray]] = []
 
     def windows(self, partition: Partition) -> Iterator[dict[str, np.ndarray]]:
         """The windows, a few thousand at a time: a long context has many."""
         windows = Windows(self._shape, self._tokenizer.special)
         for paragraph, numbered in partition.numbered():
             located = self._tokenizer.locate(paragraph.context)
-            begins, ends = np.array(located.begins, np.int64), np.array(located.ends, np.int64)
+            begins, ends = np.array(located.begins, np.int32), np.array(located.ends, np.int32)
             for number, question in numbered:
                 answer = tokens_within(begins, ends, question.begin, question.end) if question.answers else None
                 if answer is not None:
@@ -183,7 +183,7 @@ class _Written:
                 if len(windows) >= _AT_A_TIME:
                     self.counts[partition.split] += len(windows)
                     yield windows.taken()
-            self.contexts.append((paragraph.context, located.begins, located.ends))
+            self.contexts.append((paragraph.context, begins, ends))
         self.counts["questions"] = len(self.questions)
         self.counts[partition.split] += len(windows)
         yield windows.taken()

@@ -127,7 +127,7 @@ def _splits(
     if len(ordered) < _FEWEST:  # all texts of a collection may be one article
         ordered = joined([part for article in ordered for part in article.divided()])
     ordered.sort(key=lambda article: fraction_of(parameters.seed, article.paragraphs[0].context))
-    test = [article for path in tested for article in articles[path]]
+    test = joined([article for path in tested for article in articles[path]])
     if tested and not test:
         raise KfrecError(f"{tested[0]}: no questions in it; give a complete file, or remove it")
     needed = 2 if tested else 3

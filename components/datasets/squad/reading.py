@@ -67,7 +67,10 @@ class Article:
 
 
 def joined(articles: Sequence[Article]) -> list[Article]:
-    """Articles of which no two share a context: those that do become one, so that no context is in two splits."""
+    """Articles of which no two share a context: those that do become one, so that no context is in two splits.
+
+    Paragraphs with one context become one, too: some sets repeat a long text for each of its questions.
+    """
     leaders: dict[str, str] = {}
 
     def leader(context: str) -> str:
@@ -79,10 +82,12 @@ def joined(articles: Sequence[Article]) -> list[Article]:
     for article in articles:
         for paragraph in article.paragraphs:
             leaders[leader(paragraph.context)] = leader(article.paragraphs[0].context)
-    paragraphs: dict[str, list[Paragraph]] = {}
+    merged: dict[str, dict[str, list[Question]]] = {}
     for article in articles:
-        paragraphs.setdefault(leader(article.paragraphs[0].context), []).extend(article.paragraphs)
-    return [Article(tuple(each)) for each in paragraphs.values()]
+        questions = merged.setdefault(leader(article.paragraphs[0].context), {})
+        for paragraph in article.paragraphs:
+            questions.setdefault(paragraph.context, []).extend(paragraph.questions)
+    return [Article(tuple(Paragraph(context, tuple(each)) for context, each in one.items())) for one in merged.values()]
 
 
 class _Malformed(ValueError):

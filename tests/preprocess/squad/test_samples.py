@@ -169,6 +169,18 @@ def test_articles_that_share_a_context_are_in_one_split(tmp_path: Path) -> None:
     }
     assert all(pairs.values()) and not pairs["validation"] & pairs["test"]
     assert len(tables.ids) == 14 * sum(map(len, pairs.values()))
+    contexts = pq.read_table(side_tables(tmp_path / "out")["contexts"])["context"].to_pylist()
+    assert len(contexts) == len(set(contexts)) == 2 * sum(map(len, pairs.values()))
+
+
+def test_a_context_that_a_dev_file_repeats_is_kept_once(tmp_path: Path) -> None:
+    one = article("one", question("a", "red"), question("b", "Anna Bell"))["paragraphs"][0]
+    body = [{"paragraphs": [{**one, "qas": [each]} for each in one["qas"]]}] * 2
+    preprocess(raw_folder(tmp_path / "raw", train=articles(12), dev=body), tmp_path / "out", **SMALL)
+    tables = QuestionTables(side_tables(tmp_path / "out"))
+    contexts = pq.read_table(side_tables(tmp_path / "out")["contexts"])["context"].to_pylist()
+    assert tables.ids[:4] == ["a", "b"] * 2 and contexts.count(one["context"]) == 1
+    assert answered(tmp_path / "out", "test")[1][0] == "Anna Bell"
 
 
 def test_many_windows_of_a_question_are_written_a_few_at_a_time(
