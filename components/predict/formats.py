@@ -29,6 +29,8 @@ _SUFFIXES = {
     ".parquet": PARQUET, ".csv": CSV, ".csv.gz": CSV, ".jsonl": JSON, ".jsonl.gz": JSON, ".ndjson": JSON,
 }  # fmt: skip
 _BLOCK = 4 << 20
+# Bytes of a batch: rows of long texts become hundreds of samples each.
+_LARGEST = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class RowsFile:
         """Streams the rows.
 
         Args:
-            rows: largest number of rows of a batch.
+            rows: largest number of rows of a batch; large rows make smaller ones.
 
         Raises:
             KfrecError: it has another format, or is damaged.
@@ -58,7 +60,7 @@ class RowsFile:
         try:
             for batch in read(self, rows):
                 for start in range(0, len(batch), rows):
-                    yield batch.slice(start, rows)
+                    yield from _bounded(batch.slice(start, rows))
         except (pa.ArrowException, zlib.error, EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
             raise KfrecError(f"{self.path}: {_reason(self, error)}") from None
         except OSError as error:
@@ -111,6 +113,16 @@ def _reason(file: RowsFile, error: Exception) -> str:
     if "Empty CSV" in said:
         return "empty, or a quote in its first line is left open; give a file with a header and rows"
     return f"damaged, truncated or not {file.format} ({said}); get a good copy of it"
+
+
+def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in parts of at most _LARGEST bytes, or of one row."""
+    if batch.nbytes <= _LARGEST or len(batch) < 2:
+        yield batch
+        return
+    half = len(batch) // 2
+    yield from _bounded(batch.slice(0, half))
+    yield from _bounded(batch.slice(half))
 
 
 def _parquet(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
@@ -170,15 +182,17 @@ def _json(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
     _require_text(file)
     with _open_text(file.path, file.is_packed, "r") as lines:
         held: list[dict[str, Any]] = []
+        size = 0
         bounded = iter(lambda: lines.readline(int(LONGEST_LINE * MIB) + 1), "")
         for number, line in enumerate(bounded, 1):
             require_bounded(str(file.path), number, len(line), LONGEST_LINE)
             if not line.strip():
                 continue
             held.append(_row(file.path, number, line))
-            if len(held) == rows:
+            size += len(line)
+            if len(held) == rows or size >= _LARGEST:
                 yield _batch(file.path, held, number)
-                held = []
+                held, size = [], 0
         if held:
             yield _batch(file.path, held, number)
 

@@ -50,6 +50,19 @@ def test_rows_are_read_whatever_wrote_them(
     assert rows_of(tmp_path, name, content) == expected
 
 
+@pytest.mark.parametrize("name", ["r.parquet", "r.jsonl"])
+def test_rows_of_long_texts_come_a_few_at_a_time(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("components.predict.formats._LARGEST", 50_000)
+    rows = [{"text": "x" * size} for size in [*[10_000] * 20, 90_000, *[10] * 20]]
+    if name.endswith("parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    else:
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    batches = list(rows_file(tmp_path / name).batches(100))
+    assert [row for batch in batches for row in batch.to_pylist()] == rows
+    assert all(batch.nbytes <= 50_000 or len(batch) == 1 for batch in batches) and len(batches) < 20
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
