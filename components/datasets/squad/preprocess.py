@@ -38,7 +38,7 @@ _KEY = ("question", "context_characters")
 _FEWEST = 10
 # A model of the synthetic questions can answer all of them.
 _BEST = {"f1": 1.0, "exact_match": 1.0}
-# Above this share of answers that begin or end within a token, something is wrong with the positions.
+# Above this share of answers that begin or end within a token, positions or vocabulary do not suit the texts.
 _MANY_WIDENED = 0.1
 # Above this share of answers that no window holds, models learn that such questions have none.
 _MANY_TOO_LONG = 0.01
@@ -93,7 +93,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             "preprocess",
             "answers within tokens",
             f"{counts['widened_answers']} of {counts['questions']} answers begin or end within a word, so that models "
-            "learn longer ones; check answer_start",
+            "learn longer ones; where a language joins words, such as Japanese, Korean and Thai, give a vocab.txt of "
+            "it or a lower vocab_size, else check the answers",
         )
     if counts["too_long_answers"] > _MANY_TOO_LONG * counts["questions"]:
         warn(
@@ -138,8 +139,19 @@ def _splits(
     if not tested:
         held = max(1, min(round(parameters.test_share * len(ordered)), len(ordered) - 2))
         test, ordered = ordered[:held], ordered[held:]
+    elif shared := _contexts(test) & _contexts(ordered):
+        warn(
+            "preprocess",
+            "texts in two splits",
+            f"{len(shared)} of {len(_contexts(test))} texts of {', '.join(path.name for path in tested)} are also in "
+            "the files to train on, which raises the scores; remove one of the files",
+        )
     held = max(1, min(round(parameters.judging_share * len(ordered)), len(ordered) - 1))
     return {TEST: test, VALIDATION: ordered[:held], TRAIN: ordered[held:]}
+
+
+def _contexts(articles: Sequence[Article]) -> set[str]:
+    return {paragraph.context for article in articles for paragraph in article.paragraphs}
 
 
 def _profiled(articles: Sequence[Article]) -> pa.Table:

@@ -201,7 +201,17 @@ def test_answers_that_begin_or_end_within_a_word_are_warned_of(
 ) -> None:
     body = [article(f"t{n}", question(f"q{n}", answer)) for n in range(3)]
     preprocess(raw_folder(tmp_path / "raw", train=body), tmp_path / "out", **SMALL)
-    assert ("3 of 3 answers begin or end within a word" in capsys.readouterr().out) == warns
+    said = capsys.readouterr().out
+    assert ("3 of 3 answers begin or end within a word" in said) == ("a lower vocab_size" in said) == warns
+
+
+@pytest.mark.parametrize(("tested", "warns"), [("CUAD_test", True), ("other_test", False)])
+def test_texts_that_are_trained_and_tested_on_are_warned_of(
+    tested: str, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = articles(2) if warns else [article("new", question("new", "red"))]
+    preprocess(raw_folder(tmp_path / "raw", CUAD=articles(12), **{tested: body}), tmp_path / "out", **SMALL)
+    assert ("2 of 2 texts of CUAD_test.json are also in the files to train on" in capsys.readouterr().out) == warns
 
 
 @pytest.mark.parametrize(("length", "warns"), [(24, True), (64, False)])
