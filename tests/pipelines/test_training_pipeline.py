@@ -97,3 +97,9 @@ def test_histories_that_a_model_cannot_divide_are_rejected_before_any_step(model
 
 def test_a_model_that_reads_the_whole_history_takes_any_length() -> None:
     checked({"max_sequence_length": 50}, Pipeline(TRAINING, "din"))
+
+
+def test_workers_that_fill_no_whole_pods_are_rejected_before_any_step() -> None:
+    with pytest.raises(KfrecError, match=r"^workers=1 do not fill pods of workers_per_pod=8; use 8 workers$"):
+        checked({"workers_per_pod": 8}, Pipeline(), CLUSTER_DEFAULTS)
+    checked({"workers_per_pod": 8}, Pipeline())  # one machine has no pods

@@ -10,7 +10,7 @@ from components.models.tables.plan import AUTO as AUTOMATIC_TABLES
 from components.models.tables.plan import read_named
 from components.parameters import param
 from components.shared_parameters import EXPERIMENT, MODEL, PREBATCH_TEST_SIZE, PREBATCH_TRAIN_SIZE, RUN_ID
-from components.steps.batch_size import require_divisible
+from components.steps.batch_size import require_divisible, require_whole_pods
 
 # The launcher that starts the workers of a training in a cluster.
 LOCAL, MPIJOB = "local", "mpijob"
@@ -270,7 +270,7 @@ class LaunchParameters(TrainParameters):
     run_id: str = RUN_ID
 
     def check(self) -> None:
-        """Requires a batch divisible by the workers, and MPI for an MPIJob.
+        """Requires a batch divisible by the workers, and for an MPIJob MPI and workers that fill its pods.
 
         Raises:
             KfrecError: one of these does not hold.
@@ -278,3 +278,5 @@ class LaunchParameters(TrainParameters):
         require_divisible(self.global_batch_size, self.workers)
         if (self.launcher, self.transport) == (MPIJOB, GLOO):
             raise KfrecError("transport=gloo is not possible with launcher=mpijob; use transport=mpi or auto")
+        if self.launcher == MPIJOB:
+            require_whole_pods(self.workers, self.workers_per_pod)

@@ -18,6 +18,7 @@ from components.cluster.owner import Owner
 from components.cluster.template import NO_MESH, container, named, own_labels, pod_spec
 from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS
+from components.steps.batch_size import require_whole_pods
 from components.steps.catalog import LaunchParameters
 from components.train.launching.launch import MODULE
 from components.train.mpijob.settings import MOUNT_PATHS, SHARED_MEMORY, STAGING, TEMPORARY, JobSettings
@@ -73,12 +74,8 @@ def mpijob(
         KfrecError: the workers do not fill whole pods, or a pod's name is too long.
     """
     name = f"{training}-{attempt}"  # attempts never share a job or pod name
-    pods, rest = divmod(parameters.workers, parameters.workers_per_pod)
-    if rest:
-        raise KfrecError(
-            f"workers={parameters.workers} do not fill pods of workers_per_pod={parameters.workers_per_pod}; "
-            f"use {max(1, pods) * parameters.workers_per_pod} or {(pods + 1) * parameters.workers_per_pod} workers"
-        )
+    require_whole_pods(parameters.workers, parameters.workers_per_pod)
+    pods = parameters.workers // parameters.workers_per_pod
     if len(last := f"{name}-worker-{pods - 1}") > _LONGEST_NAME:
         raise KfrecError(f"{last}: longer than the {_LONGEST_NAME} characters of a host name; choose a shorter name")
     policy: dict[str, Any] = {
