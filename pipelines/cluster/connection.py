@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import requests
+from requests.adapters import HTTPAdapter
+from requests.utils import select_proxy
 
 from components.errors import KfrecError
 
@@ -34,26 +36,36 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
 
     The token comes from KFP_TOKEN, or from the file that KF_PIPELINES_SA_TOKEN_PATH names: a service account token for
     KFP, mounted into a pod. Without either, requests carry no token. The file is read again for every request, because
-    Kubernetes rotates the token during a training.
+    Kubernetes rotates the token during a training. The certificate authorities are those of REQUESTS_CA_BUNDLE if it is
+    set, and the proxy that of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
     Raises:
         KfrecError: no endpoint, or it does not answer or refuses.
     """
     host = host_of(endpoint)
-    token, path = os.environ.get(TOKEN, ""), os.environ.get(TOKEN_FILE, "")
+    token, path = _given_token(), os.environ.get(TOKEN_FILE, "")
     ask(host)
     from kfp import Client
     from kfp.client import ServiceAccountTokenVolumeCredentials
 
     credentials = ServiceAccountTokenVolumeCredentials(path) if path and not token else None
+    ca, proxy = _way_to(host)
+
+    class ThroughProxy(Client):
+        """KFP's client, which ignores the account of a proxy."""
+
+        def _load_config(self, *arguments: Any, **options: Any) -> Any:
+            config = super()._load_config(*arguments, **options)
+            config.proxy_headers = HTTPAdapter().proxy_headers(proxy) if proxy else None
+            return config
 
     with explained(host), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="This client only works with", category=FutureWarning)
-        client = Client(host=host, existing_token=token or None, credentials=credentials,
-                        namespace=namespace or "kubeflow")  # fmt: skip
+        client = ThroughProxy(host=host, existing_token=token or None, credentials=credentials,
+                              namespace=namespace or "kubeflow", ssl_ca_cert=ca, proxy=proxy)  # fmt: skip
         for api in (client._experiment_api, client._run_api, client._pipelines_api):
-            _time_out(api.api_client)
-        _time_out(client._upload_api.api_client)
+            _guard(host, api.api_client)
+        _guard(host, client._upload_api.api_client)
     return client
 
 
@@ -104,11 +116,16 @@ def host_of(endpoint: str) -> str:
         endpoint: as for ``connect``.
 
     Raises:
-        KfrecError: no endpoint.
+        KfrecError: no endpoint, or it is not an address or holds a password.
     """
-    host = (endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
+    host = (endpoint or os.environ.get(ENDPOINT, "")).strip().rstrip("/")
     if not host:
         raise KfrecError(f"no address of KFP's API; give --endpoint URL or set {ENDPOINT}")
+    scheme, separator, rest = host.partition("://")
+    if scheme not in ("http", "https") or not separator:
+        raise KfrecError(f"{host}: is not an address of KFP's API; write it as http://HOST:PORT or https://HOST")
+    if "@" in rest.partition("/")[0]:
+        raise KfrecError(f"{host}: holds an account, which KFP's client does not send; leave it out, and set {TOKEN}")
     return host
 
 
@@ -133,6 +150,17 @@ def _probe(host: str, token: str, path: str, timeout: tuple[float, float]) -> di
         answer = requests.get(
             f"{host}/apis/v2beta1/{path}", headers=_headers(token), timeout=timeout, allow_redirects=False
         )
+    except requests.exceptions.ProxyError:
+        raise KfrecError(
+            f"{host}: its proxy does not answer; correct HTTPS_PROXY, or add the host to NO_PROXY"
+        ) from None
+    except requests.exceptions.SSLError as error:
+        if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+            raise KfrecError(f"{host}: does not speak TLS; write http:// or correct the port") from None
+        raise KfrecError(
+            f"{host}: its certificate is not trusted; set REQUESTS_CA_BUNDLE to the file of its certificate authority, "
+            "and name the host as the certificate does"
+        ) from None
     except requests.RequestException as error:
         raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
     if answer.status_code in (401, 403):
@@ -147,14 +175,17 @@ def _probe(host: str, token: str, path: str, timeout: tuple[float, float]) -> di
         raise KfrecError(f"{host}: answered {answer.status_code} to a request for {looked}; is this KFP's API?")
     said = _json_object(answer.text)
     if said is None:
-        raise KfrecError(
-            f"{host}: answers with a page that is not KFP's API, perhaps a login page; set {TOKEN}, or correct the "
-            "endpoint"
-        )
+        raise _no_api(host)
     return said
 
 
-def _json_object(text: str) -> dict[str, Any] | None:
+def _no_api(host: str) -> KfrecError:
+    return KfrecError(
+        f"{host}: answers with a page that is not KFP's API, perhaps a login page; set {TOKEN}, or correct the endpoint"
+    )
+
+
+def _json_object(text: str | bytes) -> dict[str, Any] | None:
     try:
         said = json.loads(text)
     except ValueError:
@@ -167,18 +198,32 @@ def _not_allowed(host: str, status: int, message: str) -> KfrecError:
     return KfrecError(f"{host}: refused ({status}); set {TOKEN}, and in a multi-user KFP give --namespace{reason}")
 
 
-def _time_out(api_client: Any) -> None:
-    """Sets a timeout on every request of a generated client, which has none."""
+def _guard(host: str, api_client: Any) -> None:
+    """Sets a timeout on every request of a generated client, which has none, and refuses pages instead of answers.
+
+    A proxy may let everyone see KFP's health and show others a login page, of which the client would read nothing.
+    """
     request = api_client.rest_client.request
-    if getattr(request, "times_out", False):
+    if getattr(request, "guarded", False):
         return
 
-    def limited(*arguments: Any, **options: Any) -> Any:
+    def guarded(*arguments: Any, **options: Any) -> Any:
         options["_request_timeout"] = options.get("_request_timeout") or _TIMEOUT
-        return request(*arguments, **options)
+        answer = request(*arguments, **options)
+        if _json_object(answer.data) is None:
+            raise _no_api(host)
+        return answer
 
-    limited.times_out = True  # type: ignore[attr-defined]
-    api_client.rest_client.request = limited
+    guarded.guarded = True  # type: ignore[attr-defined]
+    api_client.rest_client.request = guarded
+
+
+def _way_to(host: str) -> tuple[str | None, str | None]:
+    """The file or folder of certificate authorities and the proxy that the environment names, as requests reads it."""
+    session = requests.Session()
+    settings = session.merge_environment_settings(host, {}, None, None, None)
+    ca = settings["verify"]
+    return ca if isinstance(ca, str) else None, select_proxy(host, settings["proxies"])
 
 
 def _headers(token: str) -> dict[str, str]:
@@ -187,12 +232,22 @@ def _headers(token: str) -> dict[str, str]:
 
 def _token() -> str:
     """The token of ``connect``, read now."""
-    return os.environ.get(TOKEN, "") or _read_token(os.environ.get(TOKEN_FILE, ""))
+    return _given_token() or _read_token(os.environ.get(TOKEN_FILE, ""))
+
+
+def _given_token() -> str:
+    return _checked_token(TOKEN, os.environ.get(TOKEN, "").strip())
+
+
+def _checked_token(source: str, token: str) -> str:
+    if not (token.isascii() and token.isprintable()):
+        raise KfrecError(f"{source}: holds characters that no token has; set it to the token alone, in one line")
+    return token
 
 
 def _read_token(path: str) -> str:
     try:
-        return Path(path).read_text().strip() if path else ""
+        return _checked_token(path, Path(path).read_text(errors="replace").strip()) if path else ""
     except OSError as error:
         raise KfrecError(f"{path}: cannot be read ({error.strerror}); correct {TOKEN_FILE}") from None
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -62,12 +64,25 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler], address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serves while the block runs, at the URL it yields; port 0 is an unused one."""
+def serving(
+    handler: type[BaseHTTPRequestHandler], address: str = "127.0.0.1", port: int = 0, certificate: Path | None = None
+) -> Iterator[str]:
+    """Serves while the block runs, at the URL it yields; port 0 is an unused one.
+
+    Args:
+        handler: of each connection.
+        address: to listen at.
+        port: to listen at.
+        certificate: for TLS, with its key beside it (.key); None is no TLS.
+    """
     with ThreadingHTTPServer((address, port), handler) as server:
+        if certificate is not None:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
-            yield f"http://{address}:{server.server_port}"
+            yield f"{'http' if certificate is None else 'https'}://{address}:{server.server_port}"
         finally:
             server.shutdown()
 

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -82,9 +83,11 @@ class KfpApi:
         self._looks: dict[str, int] = {}
         self._born: dict[str, int] = {}
 
-    def served(self, address: str = "127.0.0.1", port: int = 0) -> AbstractContextManager[str]:
+    def served(
+        self, address: str = "127.0.0.1", port: int = 0, certificate: Path | None = None
+    ) -> AbstractContextManager[str]:
         """Answers at the URL it yields."""
-        return serving(type("HandlerOfApi", (Handler,), {"api": self}), address, port)
+        return serving(type("HandlerOfApi", (Handler,), {"api": self}), address, port, certificate)
 
     def carry_out(self, action: str, *identifiers: str, query: Json, body: Any) -> Json:
         """Carries out one request, alone; its answer is a copy."""
