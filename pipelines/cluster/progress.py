@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from components.errors import KfrecError
-from pipelines.cluster.connection import explained, log_of, may_pass
+from pipelines.cluster.connection import explained, log_of, may_pass, status_of
 from pipelines.screen import duration
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ENDED = {"SUCCEEDED": 0, "SKIPPED": 0, "FAILED": 1, "CANCELED": 1}
 # Lines of a failed step's log, and of a running one's, that are read.
 LAST_LINES, READ_LINES = 20, 2000
+_TOO_MANY = 429
 # The step whose log reports the state of an MPIJob, the lines that do, and seconds between two looks at them, which
 # double up to the longest while there is no log, or none for this caller.
 _WITH_A_JOB, _BETWEEN_LOOKS, _LONGEST_BETWEEN = "train", 15.0, 300.0
@@ -80,7 +81,8 @@ def follow(
             try:
                 run = client.get_run(run_id)
             except (ApiException, HTTPError) as error:
-                if not may_pass(error) or time.monotonic() > min(answered + patience, until):
+                passes = may_pass(error) or status_of(error) == _TOO_MANY
+                if not passes or time.monotonic() > min(answered + patience, until):
                     raise
                 time.sleep(pause)
                 continue

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
+import threading
 from pathlib import Path
 
 from components.crash import describe_exception
 from components.errors import KfrecError
+from components.secrets import without_password
 from pipelines.cli.options import (
     PARAMETERS_LISTED,
     add_after,
@@ -51,6 +54,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_registry(parser)
 
 
+def _check(options: argparse.Namespace) -> None:
+    """Rejects options that KFP would take, and that would fail after the run has started."""
+    for name, longest in (("timeout", math.inf), ("pause", threading.TIMEOUT_MAX)):
+        if not 0 < (seconds := getattr(options, name)) <= longest:
+            raise KfrecError(f"--{name} {seconds:g} is not a number of seconds above 0; correct it")
+    root = options.pipeline_root
+    if root and not root.startswith(("gs://", "s3://", "minio://")):
+        raise KfrecError(f"--pipeline-root {root}: cannot hold artifacts; give gs://, s3:// or minio://")
+    if without_password(root) != root:
+        raise KfrecError(f"--pipeline-root {root}: KFP keeps it and shows it, passwords too; leave the password out")
+
+
 def execute(options: argparse.Namespace) -> int:
     from pipelines.chain import chain_of
     from pipelines.cluster.connection import connect, host_of
@@ -60,6 +75,7 @@ def execute(options: argparse.Namespace) -> int:
     from pipelines.compilation import compiled
     from pipelines.task_settings import load_settings
 
+    _check(options)
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
     if options.no_cache:
         settings = settings.without_cache()

@@ -184,16 +184,26 @@ def test_a_run_without_the_cache_is_another_version(api: KfpApi, url: str) -> No
         (["--set", "epoch=1"], "unknown parameter epoch: did you mean epochs?"),
         (["--set", "epochs=many"], "parameter epochs='many' is not a whole number"),
         (["--endpoint", "http://127.0.0.1:1"], "does not answer"),
+        (["--wait", "--pause", "-1"], "--pause -1 is not a number of seconds above 0; correct it"),
+        (["--wait", "--timeout", "nan"], "--timeout nan is not a number of seconds above 0"),
+        (["--wait", "--pause", "inf"], "--pause inf is not a number of seconds above 0"),
+        (["--pipeline-root", "bucket/root"], "--pipeline-root bucket/root: cannot hold artifacts; give gs://, s3://"),
+        (["--pipeline-root", "s3://me:key@b/r"], "--pipeline-root s3://me:***@b/r: KFP keeps it and shows it"),
         (["--endpoint", ""], "no address of KFP's API; give --endpoint URL or set KFP_ENDPOINT"),
     ],
 )
 def test_a_mistake_is_one_line(
-    url: str, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    api: KfpApi,
+    url: str,
+    arguments: list[str],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("KFP_ENDPOINT", raising=False)
     assert main(["submit", "--endpoint", url, *arguments]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
-    assert told in line
+    assert told in line and not api.runs
 
 
 def test_a_token_opens_the_door(
@@ -249,7 +259,7 @@ def test_a_server_that_fails_for_a_while_does_not_end_the_waiting(
     api: KfpApi, url: str, client: Client, run_id: str
 ) -> None:
     told: list[str] = []
-    api.answers = [503, 500]
+    api.answers = [503, 429, 500]
     api.lose_answer_of = ("GET", run_id)
     assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 0
     assert told[-1] == "run succeeded"
