@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from components.errors import KfrecError, explain_os_error
+from components.secrets import without_password
 
 OK, MISSING, NOTE = "ok", "missing", "note"
 
@@ -86,7 +87,8 @@ def examine(checks: Sequence[Check[P]], subject: P, fine: str, debug: bool = Fal
             findings.append(missing(f"no answer within {longest:.0f} s", "check that its server is running"))
         for finding in findings:
             text = f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message
-            print(f"{finding.state:<7}  {check.subject:<{_SUBJECT_WIDTH}}  {' '.join(text.split())}", flush=True)
+            shown = without_password(" ".join(text.split()))
+            print(f"{finding.state:<7}  {check.subject:<{_SUBJECT_WIDTH}}  {shown}", flush=True)
             lacking += finding.state == MISSING
     for defect in (defect for running in started for defect in running.defects if debug):
         raise defect

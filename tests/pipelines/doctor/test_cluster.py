@@ -39,6 +39,13 @@ def test_a_complete_installation_lacks_nothing(here: Installation, mlflow_server
     assert ("ok", "nvidia.com/gpu: 4 on 1 of 2 nodes") in told.of("gpus")
 
 
+def test_no_line_has_a_password_of_the_settings(here: Installation) -> None:
+    here.configure(KFREC_LOGS="https://ann:canary@PROJECT.example/logs")
+    told = here.doctor(ACCOUNT)
+    assert "KFREC_LOGS: https://ann:***@PROJECT.example/logs has the placeholder PROJECT" in told.said
+    assert "canary" not in told.said
+
+
 Change = Callable[[Installation], object]
 
 
