@@ -147,7 +147,7 @@ def lengthen_retries(spec: Json, platform: Json) -> None:
         platform: its platform specification, with the timeouts.
     """
     for _, policy, timeout in _retried(spec, platform):
-        retries = int(policy["maxRetryCount"])
+        retries = _retries(policy)
         wait, factor = float(policy["backoffDuration"].removesuffix("s")), float(policy["backoffFactor"])
         waits = sum(wait * factor**retry for retry in range(min(retries, 64)))  # more exceed LONGEST anyway
         policy["backoffMaxDuration"] = f"{(retries + 1) * (timeout + WAITING) + int(waits)}s"
@@ -160,7 +160,7 @@ def check_retries(spec: Json, platform: Json) -> None:
         KfrecError: names a task that fails the check.
     """
     for step, policy, timeout in _retried(spec, platform):
-        attempts, longest = int(policy["maxRetryCount"]) + 1, policy["backoffMaxDuration"]
+        attempts, longest = _retries(policy) + 1, policy["backoffMaxDuration"]
         if int(longest.removesuffix("s")) > LONGEST:
             raise KfrecError(
                 f"{step}: retries={attempts - 1}, with exponential backoff, take longer than a year; "
@@ -171,6 +171,11 @@ def check_retries(spec: Json, platform: Json) -> None:
                 f"{step}: {attempts} attempts of {timeout} s do not fit into backoffMaxDuration={longest}; "
                 "Argo would not retry it, compile it again"
             )
+
+
+def _retries(policy: Json) -> int:
+    """The retries of a policy, in which the SDK leaves out a 0."""
+    return int(policy.get("maxRetryCount", 0))
 
 
 def _retried(spec: Json, platform: Json) -> Iterator[tuple[str, Json, int]]:

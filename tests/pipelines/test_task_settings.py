@@ -80,6 +80,13 @@ def test_a_claim_is_mounted_where_the_settings_say(tmp_path: Path) -> None:
     assert "pvcMount" not in executors["exec-train"]
 
 
+def test_a_step_may_have_no_retries(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("steps: {train: {retries: 0}}\n")
+    spec, _ = yaml.load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")), yaml.CSafeLoader)
+    tasks = spec["root"]["dag"]["tasks"]
+    assert "maxRetryCount" not in tasks["train"]["retryPolicy"] and tasks["download"]["retryPolicy"]["maxRetryCount"]
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match=r"absent\.yaml: cannot be read"):
         load_settings(tmp_path / "absent.yaml")
