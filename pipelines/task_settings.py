@@ -26,13 +26,14 @@ _SCRATCH = {"volume_name": "scratch", "mount_path": "/tmp"}
 
 
 class Toleration(TypedDict, total=False):
-    """Arguments of ``kfp.kubernetes.add_toleration``."""
+    """A pod's toleration; toleration_seconds is ``tolerationSeconds`` as the SDK names it."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     key: str
-    operator: str
+    operator: Literal["Exists", "Equal", "Gt", "Lt"]
     value: str
-    effect: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""]
+    tolerationSeconds: int
     toleration_seconds: int
 
 
@@ -100,7 +101,10 @@ class TaskSettings:
         for label, value in self.node_selector.items():
             kubernetes.add_node_selector(task, label, value)
         for toleration in self.tolerations:
-            kubernetes.add_toleration(task, **toleration)
+            values: dict[str, Any] = dict(toleration)
+            if (seconds := values.pop("tolerationSeconds", None)) is not None:
+                values["toleration_seconds"] = seconds
+            kubernetes.add_toleration(task, **values)
         for name, folder in self.config_maps.items():
             kubernetes.use_config_map_as_volume(task, name, folder, optional=True)
         for name, folder in self.secrets.items():
@@ -170,7 +174,7 @@ def _node_affinity_terms(affinity: Mapping[str, Any]) -> list[dict[str, Any]]:
     from kfp.kubernetes import kubernetes_executor_config_pb2 as kfp
 
     try:
-        terms = list(affinity.get(_REQUIRED, {}).get("nodeSelectorTerms", ()))
+        terms = list(affinity[_REQUIRED]["nodeSelectorTerms"]) if _REQUIRED in affinity else []
         for entry in affinity.get(_PREFERRED, ()):
             terms.append({**entry["preference"], "weight": entry["weight"]})
         for term in terms:

@@ -56,6 +56,8 @@ def test_a_file_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
         ("every_step: {environment: {A: 1}}", "environment: A: 1 is not text (in quotes"),
         ("every_step: {gpus: 3}", "gpus: 3 must be one of 0, 1, 2, 4, 8, 16"),
         ("every_step: {tolerations: [{key: 1}]}", "tolerations: entry 1: key: 1 is not text"),
+        ("every_step: {tolerations: [{operator: Exist}]}", "entry 1: operator: 'Exist' must be one of Exists, Equal"),
+        ("every_step: {tolerations: [{effect: NoSchedul}]}", "effect: 'NoSchedul' must be one of NoSchedule"),
         ("every_step: {retries: -1}", "retries: -1 must be at least 0"),
         ("every_step: {scratch_volume: hostPath}", "scratch_volume: 'hostPath' must be one of emptyDir, ephemeral"),
         ("every_step: {node_affinity: {required: {}}}", "node_affinity: unknown parameter required"),
@@ -78,6 +80,25 @@ def test_a_claim_is_mounted_where_the_settings_say(tmp_path: Path) -> None:
     (mounted,) = executors["exec-preprocess"]["pvcMount"]
     assert (mounted["constant"], mounted["mountPath"]) == ("kfrec-shared", "/shared")
     assert "pvcMount" not in executors["exec-train"]
+
+
+def test_a_toleration_is_written_as_in_a_pod(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(
+        "steps: {train: {tolerations: [{key: a/b, operator: Exists, effect: NoExecute, tolerationSeconds: 30}]}}\n"
+    )
+    _, platform = yaml.load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")), yaml.CSafeLoader)
+    train = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]["exec-train"]
+    assert train["tolerations"] == [
+        {"key": "a/b", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": "30"}
+    ]
+
+
+def test_a_required_node_affinity_without_terms_is_not_ignored(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(
+        "steps: {train: {node_affinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerm: []}}}}\n"
+    )
+    with pytest.raises(KfrecError, match=r"settings of the step train: node_affinity: .* is not a pod's nodeAffinity"):
+        compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml"))
 
 
 def test_a_step_may_have_no_retries(tmp_path: Path) -> None:
