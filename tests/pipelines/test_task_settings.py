@@ -62,6 +62,7 @@ def test_a_file_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
         ("every_step: {scratch_volume: hostPath}", "scratch_volume: 'hostPath' must be one of emptyDir, ephemeral"),
         ("every_step: {node_affinity: {required: {}}}", "node_affinity: unknown parameter required"),
         ("steps: [train]", "is not a mapping"),
+        ("steps:\n  train: {cpu: 1}\n  train: {memory: 4Gi}", "not YAML (line 3 sets train a second time); correct it"),
         ("steps: {train: ", "not YAML"),
     ],
 )
