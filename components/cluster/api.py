@@ -360,8 +360,8 @@ def find_cluster() -> str:
         try:
             file = os.environ.get("KUBECONFIG")  # the client reads the variable only at import
             config.load_kube_config(file)
-            return str(config.list_kube_config_contexts(file)[1]["context"].get("namespace", ""))
-        except (config.ConfigException, yaml.YAMLError, TypeError, KeyError, ValueError) as error:
+            return str(config.list_kube_config_contexts(file)[1]["context"].get("namespace") or "")
+        except (config.ConfigException, yaml.YAMLError, OSError, TypeError, KeyError, ValueError) as error:
             raise NoCluster(" ".join(str(error).split())) from None
 
 

@@ -27,6 +27,8 @@ PLURALS = {CONFIG_MAP: "configmaps", SECRET: "secrets"}
 # KFP's config map with the default pipeline root, and KFP's built-in default.
 LAUNCHER, ROOT = "kfp-launcher", "defaultPipelineRoot"
 _KFP_ROOT = "minio://mlpipeline/v2/artifacts"
+# The statuses of an API server, or of a proxy before it, that does not know the caller.
+_TO_LOG_IN = (302, 401, 403)
 TIMEOUT = (4.0, 20.0)  # to connect, to read; seconds
 # The default namespace of KFP.
 KFP_NAMESPACE = "kubeflow"
@@ -82,7 +84,7 @@ class Kubernetes:
 
     def _ask(self, method: str, path: str, body: Json | None = None, headers: dict[str, str] | None = None) -> Json:
         try:
-            return self._client.call_api(
+            said = self._client.call_api(
                 path, method, body=body, header_params={"Accept": "application/json", **(headers or {})},
                 response_type="object", auth_settings=["BearerToken"], _return_http_data_only=True,
                 _request_timeout=TIMEOUT,
@@ -91,6 +93,9 @@ class Kubernetes:
             raise refused(error) from error
         except HTTPError as error:
             raise KfrecError(f"{self.host}: does not answer ({type(error).__name__})") from None
+        if not isinstance(said, dict):
+            raise KfrecError(f"{self.host}: answers with a page that is not the Kubernetes API, perhaps a login page")
+        return said
 
 
 @dataclass(frozen=True)
@@ -228,7 +233,8 @@ def _find(namespace: str) -> tuple[Kubernetes | None, str, str]:
     except KfrecError as error:
         return None, f"{error}; check KUBECONFIG and the way there", ""
     except Refused as no:
-        return None, f"{kubernetes.host}: refused ({no}); log in to the cluster again", ""
+        remedy = "log in to the cluster again" if no.status in _TO_LOG_IN else "try again, or check KUBECONFIG"
+        return None, f"{kubernetes.host}: refused ({no}); {remedy}", ""
     return kubernetes, "", version
 
 

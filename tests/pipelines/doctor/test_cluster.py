@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pipelines.doctor import cluster
+from tests.fakes.handler import answering
+from tests.fakes.kubernetes_api import write_kubeconfig
 from tests.fakes.mlflow_server import MlflowServer
 from tests.pipelines.doctor.installation import Installation, installed
 
@@ -402,3 +405,37 @@ def test_nothing_is_left_in_the_store(here: Installation, checks_of: Callable[[s
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
     assert here.doctor(ACCOUNT).of("object store")[0][0] == "ok"
     assert "Contents" not in boto3.client("s3", endpoint_url=here.store, **keys).list_objects_v2(Bucket="mlpipeline")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (200, "<html>Sign in</html>", "answers with a page that is not the Kubernetes API, perhaps a login page"),
+        (401, "", "refused (401 Unauthorized); log in to the cluster again"),
+        (503, "", "refused (503 Service Unavailable); try again, or check KUBECONFIG"),
+    ],
+)
+def test_a_page_in_place_of_kubernetes_is_told_as_such(
+    here: Installation, status: int, body: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(status, body, Content_Type="text/html") as url:
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "other", url)))
+        ((state, line),) = here.doctor(ACCOUNT).of("kubernetes")
+    assert state == "missing" and told in line
+
+
+def test_a_context_with_an_empty_namespace_is_that_of_kfp(here: Installation, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    body = yaml.safe_load(file.read_text())
+    body["contexts"][0]["context"]["namespace"] = None
+    file.write_text(yaml.safe_dump(body))
+    told = here.doctor(ACCOUNT)
+    assert (told.status, told.not_ok()) == (0, []), told.said
+
+
+def test_a_kubeconfig_that_is_a_folder_is_none(
+    here: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path))
+    ((state, line),) = here.doctor(ACCOUNT).of("kubernetes")
+    assert state == "missing" and "Is a directory" in line and "set KUBECONFIG" in line
