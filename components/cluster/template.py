@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from components.settings_file import Several
+from typing_extensions import TypedDict
+
+from components.settings_file import CLOSED, Several
 
 _USER = 1000
 NO_MESH = {"sidecar.istio.io/inject": "false"}
+
+
+class Toleration(TypedDict, total=False):
+    """A toleration, as in a pod."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    key: str
+    operator: Literal["Exists", "Equal", "Gt", "Lt"]
+    value: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""]
+    tolerationSeconds: int
+
+
+class Affinity(TypedDict, total=False):
+    """An affinity, as in a pod; the API server drops a name that it does not know."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    nodeAffinity: Mapping[str, Any]
+    podAffinity: Mapping[str, Any]
+    podAntiAffinity: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -38,8 +60,8 @@ class PodSettings:
     image_pull_secrets: Several[str] = ()
     service_account: str = "kfrec-worker"
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: Several[Mapping[str, Any]] = ()
-    affinity: Mapping[str, Any] = field(default_factory=dict)
+    tolerations: Several[Toleration] = ()
+    affinity: Affinity = field(default_factory=Affinity)
     priority_class: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +70,7 @@ class PodSettings:
 
     def placed(self, gpus: int) -> dict[str, Any]:
         """The nodes of a pod, with the toleration for GPU nodes if it has GPUs."""
-        tolerations = [dict(toleration) for toleration in self.tolerations]
+        tolerations: list[dict[str, Any]] = [dict(toleration) for toleration in self.tolerations]
         if gpus:
             tolerations.append({"key": self.gpu_resource, "operator": "Exists", "effect": "NoSchedule"})
         return {

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
 
-from components.cluster.template import PodSettings
+from components.cluster.template import PodSettings, Toleration
 from components.images import WORKER_IMAGE
 from components.settings_file import CLOSED, OPEN, Quantity, Several
 from components.train.launching.launch import STAGE
@@ -71,7 +71,7 @@ class JobSettings(PodSettings):
 
     image: str = WORKER_IMAGE
     launcher_node_selector: Mapping[str, str] = field(default_factory=dict)
-    launcher_tolerations: Several[Mapping[str, Any]] = ()
+    launcher_tolerations: Several[Toleration] = ()
     queue: str = ""
     scheduler: str = ""
     scheduling_policy: Mapping[str, Any] = field(default_factory=dict)

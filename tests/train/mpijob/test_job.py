@@ -281,6 +281,9 @@ def test_another_specification_has_another_digest() -> None:
     [
         ("imge: x", "unknown parameter imge: did you mean image?"),
         ("tolerations: {key: x}", "is not a list"),
+        ("tolerations: [{kee: x}]", "tolerations: entry 1: unknown parameter kee"),
+        ("launcher_tolerations: [{effect: NoSchedul}]", "entry 1: effect: 'NoSchedul' must be one of NoSchedule"),
+        ("affinity: {podAntiAfinity: {}}", "affinity: unknown parameter podAntiAfinity"),
         ("ttl_seconds_after_finished: soon", "is not a whole number"),
         ("- image", "is not a mapping"),
         ("resources: {rdma/hca: one}", "resources: rdma/hca: 'one' is not a Kubernetes quantity"),
