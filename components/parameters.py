@@ -183,7 +183,7 @@ def _parse_float(value: Any) -> float:
 
 def _parse_ints(value: Any) -> Ints:
     parts = value if isinstance(value, (tuple, list)) else [part for part in str(value).split(",") if part.strip()]
-    return tuple(int(part) for part in parts)
+    return tuple(_parse_int(part) for part in parts)
 
 
 _PARSERS: dict[type, Any] = {int: _parse_int, float: _parse_float, bool: _parse_bool, str: str, tuple: _parse_ints}

@@ -77,6 +77,7 @@ def test_plain_values_build_the_same_parameters_again() -> None:
         ("lr", "fast", "lr='fast' is not a number"),
         ("amp", "maybe", "amp='maybe' is not true or false"),
         ("stage_two_mlp_dims", "200,x", "stage_two_mlp_dims='200,x' is not whole numbers separated by commas"),
+        ("stage_two_mlp_dims", [200.7, 80], "stage_two_mlp_dims=[200.7, 80] is not whole numbers separated by commas"),
         ("dropout_rate", 1, "dropout_rate=1 must be at most 0.99"),
         ("epoch", 1, "unknown parameter epoch: did you mean epochs?"),
     ],
