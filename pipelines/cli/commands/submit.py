@@ -104,8 +104,10 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     try:
         return follow(client, host, run_id, steps_of(wanted.ir), options.timeout, options.pause)
-    except KfrecError:
-        raise
+    except KfrecError as error:
+        if run_id in str(error):
+            raise
+        raise KfrecError(f"{error}; this ends the waiting, not the run: {host}/#/runs/details/{run_id}") from None
     except Exception as error:  # a status of 1 would say that the run has failed
         raise KfrecError(
             f"cannot follow the run, which continues at {host}/#/runs/details/{run_id}: {describe_exception(error)}"

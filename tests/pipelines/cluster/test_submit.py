@@ -283,6 +283,21 @@ def test_a_wait_that_fails_does_not_look_like_a_run_that_failed(
     assert "Traceback" not in said
 
 
+def test_a_token_that_expires_ends_the_waiting_and_not_the_run(
+    api: KfpApi, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def expire(method: str, path: str) -> None:
+        if method == "GET" and "/runs/" in path:
+            api.token = "renewed"
+
+    api.before_call, api.token = expire, "first"
+    monkeypatch.setenv("KFP_TOKEN", "first")
+    assert main(["submit", "--endpoint", url, "--wait", "--pause", "0.01"]) == 2
+    (run_id,) = api.runs
+    said = capsys.readouterr().err
+    assert "refused (401)" in said and f"this ends the waiting, not the run: {url}/#/runs/details/{run_id}" in said
+
+
 def test_a_run_that_is_gone_ends_the_waiting_at_once(api: KfpApi, url: str) -> None:
     with pytest.raises(KfrecError, match="answered 404"):
         follow(connect(url), url, "no-such-run", STEPS, timeout=LONGEST, echo=lambda line: None)
