@@ -30,7 +30,8 @@ EVENT = pa.schema(
 )  # fmt: skip
 OLDEST_DAYS = 3650
 _STATE, _COUNTRY = 5, 2  # characters of geo_location, such as US>CA>803
-REASONS = ("no event", "several events", "no click", "several clicks", "an ad twice")
+# Of several, the first is told: a repeated line repeats a click, too.
+REASONS = ("no event", "several events", "an ad twice", "no click", "several clicks")
 
 
 def click_table(lines: pa.Table) -> pa.Table:
@@ -125,7 +126,7 @@ def _clean(clicks: KeyRange, events: KeyRange) -> tuple[dict[str, np.ndarray], n
     clicked = np.bincount(owner, click["clicked"], len(displays))
     first = np.searchsorted(event["display_id"], np.asarray(displays), side="left")
     last = np.searchsorted(event["display_id"], np.asarray(displays), side="right")
-    wrong = np.stack([last == first, last - first > 1, clicked < 1, clicked > 1, twice], axis=1)
+    wrong = np.stack([last == first, last - first > 1, twice, clicked < 1, clicked > 1], axis=1)
     bad = wrong.any(axis=1)
     left_out = np.stack([displays[bad], wrong[bad].argmax(axis=1)], axis=1)
 

@@ -141,6 +141,11 @@ def test_a_display_that_cannot_be_ranked_is_left_out_up_to_the_limit(tmp_path: P
     assert listed == f"display_id,reason\n4,{reason}\n"
 
 
+def test_a_repeated_line_of_a_click_is_told_as_an_ad_twice(tmp_path: Path) -> None:
+    message = error_with(tmp_path, clicks_train=SMALL["clicks_train"] + "1,5,1\n")
+    assert "the first is display 1 (an ad twice)" in message
+
+
 def test_clicks_of_unknown_ads_are_kept_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw = raw_folder(tmp_path / "raw", promoted_content=SMALL["promoted_content"].replace("7,9,2,2\n", ""))
     preprocess(raw, tmp_path / "parquet", test_share=0)
