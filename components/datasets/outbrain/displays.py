@@ -59,6 +59,7 @@ class Joined:
         train: training rows.
         test: test rows.
         displays: number in the raw files.
+        days: of the displays that are not left out, from the first to the last; empty if there is none.
         left_out: int64 [n, 2], display and index into REASONS, by ascending display.
         unknown_ads: rows whose ad is missing in promoted_content.
         statistics: sums over the training rows.
@@ -68,6 +69,7 @@ class Joined:
     train: int
     test: int
     displays: int
+    days: range
     left_out: np.ndarray
     unknown_ads: int
     statistics: Statistics
@@ -98,7 +100,9 @@ def join_displays(clicks: KeyRange, events: KeyRange, documents: Path, division:
         rows[f"publisher_id{suffix}"] = _taken(known.publisher, at, MISSING)
         rows[f"days_since_published{suffix}"] = _age(time, _taken(known.published, at, int(NO_TIME)))
 
-    is_test = division.is_test(rows["display_id"], (time - EPOCH) // DAY)
+    day = (time - EPOCH) // DAY
+    days = range(int(day.min()), int(day.max()) + 1) if len(day) else range(0)
+    is_test = division.is_test(rows["display_id"], day)
     fold = division.fold(rows["display_id"])
     train = {name: values[~is_test] for name, values in rows.items()}
     statistics = count_clicks(train, fold[~is_test], division.folds)
@@ -108,7 +112,7 @@ def join_displays(clicks: KeyRange, events: KeyRange, documents: Path, division:
     with pa.ipc.new_file(output, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(table)
     test = int(is_test.sum())
-    return Joined(output, len(is_test) - test, test, displays, left_out, int((ads < 0).sum()), statistics)
+    return Joined(output, len(is_test) - test, test, displays, days, left_out, int((ads < 0).sum()), statistics)
 
 
 def _clean(clicks: KeyRange, events: KeyRange) -> tuple[dict[str, np.ndarray], np.ndarray, int]:

@@ -100,7 +100,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             joined, statistics = passes.join(workers, click_parts, event_parts, scratch, division)
             displays, left_out = _judge(joined, files[CLICKS], parameters.malformed_limit, job.folder / "quarantine")
             train, test = (sum(getattr(part, split) for part in joined) for split in ("train", "test"))
-            _require_samples(train, test, files[EVENTS], parameters)
+            _require_samples(train, test, [part.days for part in joined if part.days], files[EVENTS], parameters)
             fitted, encoding = passes.fit_or_keep(statistics, division, earlier, parameters.out_of_vocabulary_limit)
             passes.write(workers, joined, fitted, scratch, job.output, parameters.largest_buckets)
     encoding["dataset"] = "outbrain"
@@ -205,16 +205,41 @@ def _judge(joined: Sequence[Joined], clicks: Path, limit: float, quarantine: Pat
     return displays, len(left_out)
 
 
-def _require_samples(train: int, test: int, events: Path, parameters: Any) -> None:
-    """Raises KfrecError if a split is empty."""
+def _require_samples(train: int, test: int, days: Sequence[range], events: Path, parameters: Any) -> None:
+    """Requires both splits, and tells if no day is held out.
+
+    Args:
+        train: training samples.
+        test: test samples.
+        days: of the displays, by partition.
+        events: the file of the timestamps, for messages.
+        parameters: step parameters.
+
+    Raises:
+        KfrecError: a split is empty.
+    """
     day, share = parameters.last_training_day, parameters.test_share
+    last = max((part[-1] for part in days), default=-1)
+    seen = (
+        f"the displays are of the days {min(part[0] for part in days)} to {last}, where a timestamp counts "
+        "milliseconds since 2016-06-14 04:00 UTC"
+        if days
+        else "no display is left"
+    )
     if not train:
         raise KfrecError(
             f"{events}: no training samples: no display up to last_training_day={day} is left beside "
-            f"test_share={share:g}; raise last_training_day or lower test_share"
+            f"test_share={share:g} ({seen}); correct the timestamps, raise last_training_day or lower test_share"
         )
     if not test:
         raise KfrecError(
             f"{events}: no test samples: no display is later than last_training_day={day}, or drawn with "
-            f"test_share={share:g}; lower last_training_day or raise test_share"
+            f"test_share={share:g} ({seen}); lower last_training_day or raise test_share"
+        )
+    if last <= day:
+        warn(
+            "preprocess",
+            "no test days",
+            f"{events}: no display is later than last_training_day={day}, so all test samples are of training days "
+            f"({seen}); correct the timestamps, or lower last_training_day",
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from components.artifacts import open_artifact
-from components.datasets.outbrain.raw_files import FIELDS
+from components.datasets.outbrain.raw_files import EPOCH, FIELDS
 from components.download.step import run as download
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
@@ -173,6 +174,29 @@ def test_no_test_sample_tells_the_parameters(tmp_path: Path) -> None:
     message = error_of(raw_folder(tmp_path / "raw"), tmp_path / "parquet", test_share=0, last_training_day=11)
     assert "no test samples" in message
     assert "lower last_training_day or raise test_share" in message
+
+
+def _with_times(change: Callable[[int], int]) -> str:
+    """The events of the small data with other timestamps."""
+    head, *lines = SMALL["events"].splitlines()
+    fields = [line.split(",") for line in lines]
+    return "\n".join([head, *(",".join([*line[:3], str(change(int(line[3]))), *line[4:]]) for line in fields), ""])
+
+
+def test_timestamps_since_1970_are_told_by_their_days(tmp_path: Path) -> None:
+    message = error_with(tmp_path, events=_with_times(lambda time: time + EPOCH))
+    assert "no training samples" in message
+    assert "the displays are of the days 16966 to 16977, where a timestamp counts milliseconds since 2016" in message
+
+
+def test_timestamps_in_seconds_are_told_as_no_day_is_held_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = raw_folder(tmp_path / "raw", events=_with_times(lambda time: time // 1000))
+    preprocess(raw, tmp_path / "parquet", test_share=0.7)
+    said = capsys.readouterr().out
+    assert "no display is later than last_training_day=10, so all test samples are of training days" in said
+    assert "the displays are of the days 0 to 0" in said
 
 
 def test_lines_may_end_as_on_windows_and_fields_may_be_quoted(tmp_path: Path) -> None:
