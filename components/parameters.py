@@ -59,6 +59,7 @@ def param(
         is_file=is_file,
         pipeline_name=pipeline_name,
         also=also,
+        may_be_empty=default == "",
     )
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -79,6 +80,7 @@ class Parameter:
     is_file: bool
     pipeline_name: str
     also: str
+    may_be_empty: bool
 
     @property
     def largest(self) -> float | None:
@@ -116,7 +118,7 @@ class Parameter:
                 self.value_type, "whole numbers separated by commas"
             )
             raise KfrecError(f"parameter {self.name}={value!r} is not {wanted}: {self.description}") from None
-        if isinstance(parsed, str) and not parsed.strip() and self.default != "":
+        if isinstance(parsed, str) and not parsed.strip() and not self.may_be_empty:
             raise KfrecError(f"parameter {self.name} is empty: {self.description}")
         if self.is_quantity:
             check_quantity(f"parameter {self.name}", parsed)

@@ -80,3 +80,9 @@ def test_the_reference_has_the_local_defaults_beside_the_steps() -> None:
     for name, value in local.items():
         assert rows[f"`{name}`"][3] == f"`{plain(value)}`", name
     assert rows["`epochs`"][2] == "`20`"
+
+
+def test_a_local_default_does_not_forbid_the_empty_value_that_the_parameter_has_elsewhere(tmp_path: Path) -> None:
+    assert main(["run", "--workdir", str(tmp_path), "--set", "cache_dir="]) == 0
+    (folder,) = tmp_path.glob("2*")
+    assert read_record(folder).parameters["cache_dir"] == ""
