@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
@@ -65,6 +67,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     from components.workflows.workers import dask_workers
 
     splits = {split: [span for span in spans if span.rows] for split, spans in _splits(files, days, parameters).items()}
+    for split, spans in splits.items():
+        _require_both_labels(spans, split, files[-1] if split == "test" else files[0])
     lookups = scratch / "lookups"
     lookups.mkdir()
     (job.output / VOCABULARY).mkdir()
@@ -83,6 +87,24 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         encoding["best"] = {"auc": best_auc(job.generation, _AVERAGED_OVER)}
     (job.folder / FILENAME).write_text(specification(settled.sizes, encoding).to_yaml())
     return {**counts, "impressions": read, "malformed_lines": reader.malformed_lines}
+
+
+def _require_both_labels(spans: Sequence[Span], split: str, path: Path) -> None:
+    """Rejects a split whose labels are all equal, before anything is trained on it.
+
+    Raises:
+        KfrecError: they are.
+    """
+    found: set[int] = set()
+    for span in spans:
+        found.update(pc.unique(span.read((LABEL,))[LABEL]).to_pylist())
+        if len(found) > 1:
+            return
+    rows = sum(span.rows for span in spans)
+    raise KfrecError(
+        f"{path}: all {rows} {split} impressions have the label {found.pop()}, so no model can learn or be judged by "
+        "them; give files with both labels in each split"
+    )
 
 
 def _splits(files: Sequence[Path], days: Sequence[Sequence[Partition]], parameters: Any) -> dict[str, list[Span]]:

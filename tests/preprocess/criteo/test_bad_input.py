@@ -74,6 +74,18 @@ def test_a_file_of_one_impression_is_named(tmp_path: Path) -> None:
     assert "train.txt: 1 impressions leave none to train on" in error_of(raw, tmp_path / "out")
 
 
+@pytest.mark.parametrize(("split", "rows"), [("train", 45), ("test", 5)])
+@pytest.mark.parametrize("label", ["0", "1"])
+def test_a_split_of_one_label_is_told_before_anything_is_trained(
+    tmp_path: Path, split: str, rows: int, label: str
+) -> None:
+    alike = slice(0, 45) if split == "train" else slice(45, 50)
+    lines = [[str(number % 2), *line[1:]] for number, line in enumerate(LINES)]
+    lines[alike] = [[label, *line[1:]] for line in lines[alike]]
+    message = error_of(raw_folder(tmp_path / "raw", train=lines), tmp_path / "parquet")
+    assert f"train.txt: all {rows} {split} impressions have the label {label}" in message
+
+
 def test_a_folder_without_a_day_is_named(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw")
     (raw / "other.txt").write_text("x")

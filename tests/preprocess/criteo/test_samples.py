@@ -88,7 +88,7 @@ def test_gzip_and_plain_files_give_the_same_samples(raw: Path, tmp_path: Path) -
 
 
 def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> None:
-    text = text_of(random_lines(30))
+    text = text_of(random_lines(60))
     preprocess(raw_folder(tmp_path / "a", train=text), tmp_path / "unix")
     other = raw_folder(tmp_path / "b")
     (other / "train.txt").write_bytes(text.replace("\n", "\r\n\r\n").encode())
@@ -98,7 +98,7 @@ def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> Non
 
 
 def test_capitals_are_the_same_value(tmp_path: Path) -> None:
-    lines = random_lines(30)
+    lines = random_lines(60)
     preprocess(raw_folder(tmp_path / "a", train=lines), tmp_path / "small", frequency_threshold=0)
     capitals = [[field.upper() for field in line] for line in lines]
     preprocess(raw_folder(tmp_path / "b", train=capitals), tmp_path / "capital", frequency_threshold=0)
