@@ -21,7 +21,8 @@ def find_days(raw: Artifact, parameters: Sampling) -> list[Path]:
     """The files to read: the training days in order, then the test day; or the only file.
 
     Raises:
-        KfrecError: no file, a duplicate day, files of both kinds, or a missing test day or earlier day.
+        KfrecError: no file, a duplicate day, files of both kinds, a missing test day or earlier day, or a test day of
+            train.txt.
     """
     files = DAYS.files(raw)
     single = [path for path in files if path.name.startswith(_ONLY_FILE)]
@@ -30,7 +31,9 @@ def find_days(raw: Artifact, parameters: Sampling) -> list[Path]:
             f"{single[0]}: lies beside {next(p for p in files if p not in single).name}, which is of another "
             "collection; name the files of one of them with the parameter files"
         )
-    if len(files) == 1:
+    if single and parameters.test_day >= 0:
+        raise KfrecError(f"parameter test_day={parameters.test_day}: {single[0]} is of no day; leave it at -1")
+    if len(files) == 1 and parameters.test_day < 0:
         return files
     return _chosen(sorted(files, key=_number), parameters, raw.path)
 

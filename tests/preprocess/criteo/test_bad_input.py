@@ -109,3 +109,18 @@ def test_a_test_day_that_cannot_be_is_named(tmp_path: Path, test_day: int, messa
     told = error_of(raw, tmp_path / "out", test_day=test_day)
     assert f"parameter test_day={test_day}: {message}" in told
     assert "the days here are 0, 1" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "test_day", "message"),
+    [
+        ("day_3", 5, "no day_5 in"),
+        ("day_3", 3, "no day before it to train on"),
+        ("train", 0, "train.txt is of no day; leave it at -1"),
+    ],
+)
+def test_a_test_day_is_not_ignored_where_there_is_one_file(
+    tmp_path: Path, name: str, test_day: int, message: str
+) -> None:
+    told = error_of(raw_folder(tmp_path / "raw", **{name: LINES}), tmp_path / "out", test_day=test_day)
+    assert f"parameter test_day={test_day}: " in told and message in told
