@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,6 +23,8 @@ MISSING = ("", "\\N")
 _TYPES = {ID: pa.int64(), FLAG: pa.int64(), NUMBER: pa.float64(), TIME: pa.timestamp("ms"), TEXT: pa.string()}
 _BOM = b"\xef\xbb\xbf"
 _LARGEST = 2**63 - 1
+# pandas writes whole numbers of a column with gaps with a fraction of 0.
+_FRACTION = re.compile(r"(?<=\d)\.0*$")
 
 
 def schema_of(fields: Sequence[Field]) -> pa.Schema:
@@ -136,6 +139,7 @@ def _value(field: Field, text: str) -> Any:
 
 
 def _id(text: str) -> int:
+    text = _FRACTION.sub("", text)
     if not (text.isascii() and text.isdigit() and int(text) <= _LARGEST):
         raise ValueError(text)
     return int(text)

@@ -209,6 +209,16 @@ def test_lines_may_end_as_on_windows_and_fields_may_be_quoted(tmp_path: Path) ->
     assert open_artifact(tmp_path / "of-odd").digest == open_artifact(tmp_path / "of-plain").digest
 
 
+def test_ids_may_have_the_fraction_that_pandas_gives_to_columns_with_gaps(tmp_path: Path) -> None:
+    head, *lines = (line.split(",") for line in SMALL["documents_meta"].splitlines())
+    floats = [[line[0], *(f"{field}.0" if field.isdigit() else field for field in line[1:])] for line in lines]
+    written = "".join(",".join(line) + "\n" for line in [head, *floats])
+    assert ",10.0,20.0," in written
+    for name, changed in {"whole": {}, "floats": {"documents_meta": written}}.items():
+        preprocess(raw_folder(tmp_path / f"raw-{name}", **changed), tmp_path / name, test_share=0)
+    assert open_artifact(tmp_path / "floats").digest == open_artifact(tmp_path / "whole").digest
+
+
 def test_columns_may_stand_in_any_order_beside_others(tmp_path: Path) -> None:
     lines = [line.split(",") for line in SMALL["clicks_train"].splitlines()]
     turned = "".join(f"{clicked},extra,{ad},{display}\n" for display, ad, clicked in lines)
