@@ -98,7 +98,7 @@ def against_champion(
     if math.isfinite(difference.score) and not math.isfinite(difference.rival_score):
         why = f"its test {metric.label} is {difference.rival_score}, not a finite number"
         return not_comparable(metric, difference.score, champion_version, why)
-    is_promoted = False
+    is_better = False
     if not difference.is_finite:
         verdict = "which is not finite, so the champion stays"
     elif gain.estimate < 0:
@@ -110,12 +110,12 @@ def against_champion(
     elif gain.low <= 0:
         verdict = "which may be chance, because the interval reaches zero"
     else:
-        verdict, is_promoted = f"which is at least the margin of {margin:g} and more than chance", not vetoes
-    but = f", but {'; '.join(vetoes)}" if vetoes else ""
+        verdict, is_better = f"which is at least the margin of {margin:g} and more than chance", True
+    against = f"{', but' if is_better else '; also,'} {'; '.join(vetoes)}" if vetoes else ""
     return Decision(
-        CHAMPION if is_promoted else CHALLENGER,
+        CHAMPION if is_better and not vetoes else CHALLENGER,
         f"Test {metric.label} {difference.score:.4f} against {difference.rival_score:.4f} of champion version "
-        f"{champion_version} on the same samples: {difference}, {verdict}{but}.",
+        f"{champion_version} on the same samples: {difference}, {verdict}{against}.",
         _name(metric),
         difference.score,
         champion_version,

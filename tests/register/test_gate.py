@@ -159,6 +159,12 @@ def test_a_veto_keeps_a_better_model_from_promotion_and_is_told() -> None:
     assert decision.reason.endswith("and more than chance, but it is not better than the baseline.")
 
 
+def test_a_veto_of_a_worse_model_is_a_further_reason() -> None:
+    decision = held_against(-0.006, -0.004, -0.002, "it is not better than the baseline")
+    assert decision.alias == "challenger"
+    assert decision.reason.endswith("so the champion stays; also, it is not better than the baseline.")
+
+
 def test_a_veto_keeps_a_first_model_from_promotion_and_is_told() -> None:
     decision = without_champion(AUC, 0.8, 0.6, ["it is not better than the baseline", "it is too slow"])
     assert decision.alias == "challenger"
