@@ -184,9 +184,10 @@ def check_environment(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
     """Checks before the first step that every step can run here.
 
     Raises:
-        KfrecError: an extra is missing, or no cluster is configured for MPIJobs.
+        KfrecError: an extra is missing, no cluster is configured for MPIJobs, or the model to start from is missing.
     """
     _check_installed(arguments)
+    _check_given_model(arguments)
     _check_launcher(pipeline, arguments)
     _check_workers(arguments)
 
@@ -208,6 +209,21 @@ def _check_installed(arguments: Mapping[str, Any]) -> None:
             f"kfrec run needs {modules}, which this environment lacks; install kfrec[{','.join(extras)}] into it, or "
             "start the run on a cluster with kfrec submit, where each step has its own image"
         )
+
+
+def _check_given_model(arguments: Mapping[str, Any]) -> None:
+    """Checks before the first step that the model that a training here starts from exists, unless a URI names it.
+
+    Raises:
+        KfrecError: there is no such folder.
+    """
+    for name in ("warm_start_path", "continue_path"):
+        given = arguments.get(name, "")
+        if given and "://" not in given and arguments.get("launcher") != MPIJOB and not Path(given).is_dir():
+            raise KfrecError(
+                f"parameter {name}={given}: no such folder; give the folder or URI of a model, such as the folder "
+                "model of an earlier run"
+            )
 
 
 def _check_launcher(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:

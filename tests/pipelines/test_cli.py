@@ -173,6 +173,16 @@ def test_more_workers_than_cores_are_refused_before_anything_is_written(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     assert main(["run", "--workers", "64", "--workdir", str(tmp_path / "runs")]) == 2
     assert capsys.readouterr().err == "error: parameter workers=64: this machine has 2 cores; give at most 2\n"
+
+
+@pytest.mark.parametrize("name", ["warm_start_path", "continue_path"])
+def test_a_model_to_start_from_that_is_not_there_is_told_before_the_first_step(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--workdir", str(tmp_path / "runs"), "--set", f"{name}=last"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: parameter {name}=last: no such folder; give the folder or URI of a model")
+    assert not (tmp_path / "runs").exists()
     assert not (tmp_path / "runs").exists()
 
 
