@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from components import registry
 from components.errors import KfrecError
 from pipelines.cli.options import (
     PARAMETERS_LISTED,
@@ -13,7 +14,9 @@ from pipelines.cli.options import (
     add_pipeline,
     add_set,
     add_tracked_workdir,
+    output_of,
     pipeline_of,
+    run_of_model,
     use_store_of,
     workdir_of,
 )
@@ -22,6 +25,8 @@ from pipelines.parameters import parse_assignment
 
 SUMMARY = "run a pipeline on this machine"
 EPILOG = PARAMETERS_LISTED
+# Parameters that may name the run of an earlier model: for its weights, or for its vocabulary alone.
+_WEIGHTS, _VOCABULARY = ("warm_start_path", "continue_path"), "workflow"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,12 +58,34 @@ def execute(options: argparse.Namespace) -> int:
     if options.after:
         summary = _chained(options, values)
     elif options.resume is None:
-        summary = run(pipeline_of(options), values, workdir_of(options))
+        summary = run(pipeline_of(options), _with_models(options, values), workdir_of(options))
     else:
         summary = resume(_resumed(options), values)
     if summary is not None:
         print(summary)
     return 0
+
+
+def _with_models(options: argparse.Namespace, values: dict[str, Any]) -> dict[str, Any]:
+    """The values with the models of the runs that they name, see ``run_of_model``.
+
+    A model that needs the vocabulary of the one whose weights it starts from, and parameters such as sizes, takes them
+    from that run unless ``values`` has others.
+
+    Raises:
+        KfrecError: a run has no model.
+    """
+    inherited = registry.model(pipeline_of(options).model).inherited
+    for name in (*_WEIGHTS, _VOCABULARY):
+        earlier = run_of_model(options, values[name]) if values.get(name) else None
+        if earlier is None:
+            continue
+        model = output_of(earlier, "train", "model")
+        values = values | {name: model}
+        if inherited and name in _WEIGHTS:
+            sizes = {each: earlier.parameters[each] for each in inherited if each in earlier.parameters}
+            values = {_VOCABULARY: model} | sizes | values
+    return values
 
 
 def _chained(options: argparse.Namespace, values: dict[str, Any]) -> Path | None:
