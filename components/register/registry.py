@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -91,9 +90,7 @@ class Registry:
         from mlflow.exceptions import MlflowException
         from mlflow.models import Model
 
-        with using_store_of(self.client), mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
-            # The signature already declares the inputs; type hints would add nothing.
-            warnings.filterwarnings("ignore", message=".*Add type hints to the `predict` method")
+        with using_store_of(self.client), mlflow.start_run(run_id=self.run.id):
             kept = Model.log(
                 name="model",
                 artifact_path=None,

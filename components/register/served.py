@@ -6,6 +6,7 @@ MLflow copies this file into the model and runs it wherever the model is loaded;
 from pathlib import Path
 
 import mlflow
+import pandas as pd
 from mlflow.exceptions import INVALID_PARAMETER_VALUE, MlflowException
 from mlflow.pyfunc import PythonModel
 
@@ -19,7 +20,8 @@ class ServedModel(PythonModel):
         # The files of a model or of a pair lie side by side.
         self.served = Served(Path(next(iter(context.artifacts.values()))).parent)
 
-    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
+    # MLflow warns wherever it loads a model whose predict has no type hints.
+    def predict(self, context, model_input: pd.DataFrame, params=None):  # type: ignore[no-untyped-def]
         from components.errors import KfrecError
 
         try:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -455,3 +457,10 @@ def test_registering_says_nothing_of_mlflows_own(shop: Shop, store: str, capfd: 
     shop.register("quiet", "fair")
     out, err = capfd.readouterr()
     assert (out, err) == ("", "")
+
+
+@pytest.mark.parametrize("module", ["served", "served_features"])
+def test_loading_a_model_says_nothing_of_mlflows_own(module: str) -> None:
+    """In a process of its own: MLflow sets pytest's filters aside, and warns once a process."""
+    command = [sys.executable, "-c", f"import components.register.{module}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
