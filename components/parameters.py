@@ -227,7 +227,7 @@ def build(group: type[P], values: Mapping[str, Any]) -> P:
     known = {parameter.name: parameter for parameter in parameters_of(group)}
     for name in values:
         if name not in known:
-            raise KfrecError(unknown_parameter(name, list(known)))
+            raise KfrecError(unknown_parameter(name, list(known), "see --help for the list"))
     parameters = group(**{name: known[name].parse(value) for name, value in values.items()})
     for part in type(parameters).__mro__:
         if check := vars(part).get("check"):
@@ -270,12 +270,18 @@ def _with_default(groups: Mapping[str, type], name: str, value: Any) -> tuple[st
     return name, get_type_hints(groups[name])[name], field
 
 
-def unknown_parameter(name: str, known: list[str]) -> str:
-    """The error message for an undeclared parameter, with the nearest declared name."""
+def unknown_parameter(name: str, known: list[str], listed: str = "") -> str:
+    """The error message for an undeclared parameter, with the nearest declared name.
+
+    Args:
+        name: that is not declared.
+        known: the declared names.
+        listed: says where they are listed, if nothing is near; empty lists them here.
+    """
     import difflib
 
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else "see --help for the list"
+    hint = f"did you mean {near[0]}?" if near else listed or f"there are {', '.join(known)}"
     return f"unknown parameter {name}: {hint}"
 
 

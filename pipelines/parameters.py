@@ -64,7 +64,8 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
         if name in ("dataset", "task"):
             raise KfrecError(f"parameter {name} is not a pipeline parameter; choose it with --{name} {values[name]}")
         if name not in known:
-            raise KfrecError(unknown_parameter(name, list(known)))
+            options = f"--pipeline {pipeline.kind} --model {pipeline.model}"
+            raise KfrecError(unknown_parameter(name, list(known), f"kfrec parameters {options} lists them"))
     # Messages use the name that the user gave.
     parsed = {name: plain(dataclasses.replace(known[name], name=name).parse(value)) for name, value in values.items()}
     every = {name: parameter.plain_default for name, parameter in known.items()} | parsed

@@ -189,4 +189,5 @@ def _not_searchable(source: str, name: str, plan: Plan) -> KfrecError:
     if name in pipeline_parameters(plan.pipeline):
         why = "decides by which samples trials are judged" if name == HELD_OUT else "is not a parameter of the training"
         return KfrecError(f"{source}: {why}; a sweep prepares its data once, so fix it under parameters")
-    return KfrecError(f"{source}: {unknown_parameter(name, list(plan.searchable()))}")
+    listed = f"kfrec parameters --model {plan.pipeline.model} lists those of the training"
+    return KfrecError(f"{source}: {unknown_parameter(name, list(plan.searchable()), listed)}")

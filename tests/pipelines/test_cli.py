@@ -53,6 +53,7 @@ def test_a_reader_that_has_seen_enough_ends_a_command_quietly() -> None:
     ("assignment", "line"),
     [
         ("epoch=3", "error: unknown parameter epoch: did you mean epochs?"),
+        ("x=3", "error: unknown parameter x: kfrec parameters --pipeline training --model sim lists them"),
         (
             "negative_sequence_length=500",
             "error: parameter negative_sequence_length=500 is above max_sequence_length=100",

@@ -71,6 +71,7 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
     "no split": (_schema(split=None), "has no split; add it"),
     "no columns": (_schema(columns={}), "columns: {} is empty"),
     "an unknown entry": (_schema(colums={}), "unknown parameter colums: did you mean columns?"),
+    "an entry that is like none": (_schema(xyz={}), "unknown parameter xyz: there are label, split, columns, "),
     "an unknown role": (_column(role="number"), "columns: city: role: 'number' must be one of numeric, categorical"),
     "no role": (_column(bins=3), "columns: city: has no role; add it"),
     "an unknown treatment": (_column(role="numeric", buckets=3), "columns: city: numeric: unknown parameter buckets"),
