@@ -24,7 +24,7 @@ from components.secrets import with_passwords
 from components.steps.catalog import STEPS, Step
 from components.steps.mounted import use_mounted_environment
 from components.steps.parser import Parser, add_argument, chosen
-from components.storage import is_uri
+from components.storage import is_uri, require_folder
 from components.temporary import temporary_folder
 from components.utf8 import restart_in_utf8
 
@@ -165,6 +165,7 @@ def _checked(step: Step, folders: Mapping[str, str]) -> dict[str, Path]:
     for name, folder in folders.items():
         if not folder.strip():
             raise KfrecError(f"--{name} is empty; name a folder (is a shell variable unset?)")
+        require_folder(f"--{name}", folder)
     inputs = {name: Path(folders[name]) for name in step.inputs}
     return inputs | {name: output_folder(folders[name], step.name, inputs.values()) for name in step.outputs}
 

@@ -2,7 +2,7 @@
 
 from components.storage.checksum import Checksum
 from components.storage.fetching import Damaged, check_arrived, fetch_file
-from components.storage.opening import below, is_uri, open_store
+from components.storage.opening import below, is_uri, open_store, require_folder
 from components.storage.retry import Retry
 from components.storage.store import Changed, ObjectInfo, Store, Unavailable
 
@@ -19,4 +19,5 @@ __all__ = [
     "fetch_file",
     "is_uri",
     "open_store",
+    "require_folder",
 ]

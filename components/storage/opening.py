@@ -75,6 +75,16 @@ def is_uri(location: str) -> bool:
     return "://" in location and not location.startswith("file://")
 
 
+def require_folder(option: str, location: str) -> None:
+    """Refuses a URI where only a folder of this machine can be; a path would be made of it, such as ``./gs:/bucket``.
+
+    Raises:
+        KfrecError: it is a URI.
+    """
+    if "://" in location:
+        raise KfrecError(f"{option} {without_password(location)} is a URI; name a folder of this machine")
+
+
 def below(uri: str, *names: str) -> str:
     """The URI of something below ``uri``; settings that KFP appended to it (``?region=...``) stay at the end."""
     location, mark, settings = uri.partition("?") if is_uri(uri) else (uri, "", "")

@@ -94,10 +94,13 @@ def workdir_of(options: argparse.Namespace) -> Path:
     """The folder of runs.
 
     Raises:
-        KfrecError: the name is empty.
+        KfrecError: the name is empty or a URI.
     """
     if options.workdir is not None and not options.workdir.strip():
         raise KfrecError("--workdir is empty; name a folder (is a shell variable unset?)")
+    from components.storage import require_folder
+
+    require_folder("--workdir", options.workdir or "")
     return Path(options.workdir or WORKDIR)
 
 

@@ -94,6 +94,15 @@ def test_a_workdir_that_is_a_file_is_one_line(tmp_path: Path, capsys: pytest.Cap
     assert "a file stands where a folder is needed; choose another folder" in capsys.readouterr().err
 
 
+def test_a_workdir_in_a_bucket_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--workdir", "gs://bucket/runs"]) == 2
+    assert capsys.readouterr().err == "error: --workdir gs://bucket/runs is a URI; name a folder of this machine\n"
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("uri", ["", "sqlite:///{ready}"])
 def test_a_workdir_that_nothing_can_be_written_to_is_one_line(
     uri: str, database: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

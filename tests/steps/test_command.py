@@ -45,6 +45,16 @@ def test_bad_input_is_one_line_and_status_2(tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("uri", ["gs://bucket/out", "file:///tmp/out"])
+def test_a_uri_is_no_folder_of_this_machine(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command("download", ["--raw", uri]) == 2
+    assert capsys.readouterr().err == f"error: download: --raw {uri} is a URI; name a folder of this machine\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_parameter_goes_by_its_pipeline_wide_name_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("seed", "train_seed"):
         assert command("train", ["--tfrecord", "in", "--model", str(tmp_path / "out"), f"--{name}=x"]) == 2
