@@ -103,6 +103,16 @@ def test_a_workdir_in_a_bucket_is_one_line(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("option", "name"), [("elsewhere", "source"), ("2", "workers")])
+def test_two_values_of_a_parameter_are_refused_before_anything_is_written(
+    option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workdir = tmp_path / "runs"
+    assert main(["run", "--workdir", str(workdir), f"--{name}", option, "--set", f"{name}=1"]) == 2
+    assert capsys.readouterr().err == f"error: --{name} {option} contradicts --set {name}=1; leave one of them out\n"
+    assert not workdir.exists()
+
+
 @pytest.mark.parametrize("uri", ["", "sqlite:///{ready}"])
 def test_a_workdir_that_nothing_can_be_written_to_is_one_line(
     uri: str, database: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,7 @@ from typing import Any
 
 from components import registry
 from components.errors import KfrecError
+from components.secrets import without_password
 from pipelines.cli.options import (
     PARAMETERS_LISTED,
     add_after,
@@ -50,10 +51,10 @@ def execute(options: argparse.Namespace) -> int:
     from pipelines.local import resume, run
 
     values = dict(parse_assignment(text) for text in options.set)
-    if options.source is not None:
-        values["source"] = options.source
-    if options.workers is not None:
-        values["workers"] = options.workers
+    for name in ("source", "workers"):
+        if (given := getattr(options, name)) is not None:
+            _require_one_value(name, given, values.get(name, given))
+            values[name] = given
     use_store_of(options)
     if options.after:
         summary = _chained(options, values)
@@ -88,6 +89,17 @@ def _with_models(options: argparse.Namespace, values: dict[str, Any]) -> dict[st
     return values
 
 
+def _require_one_value(name: str, given: str, also_set: str) -> None:
+    """Refuses an option and a --set of the same parameter whose values differ.
+
+    Raises:
+        KfrecError: they do.
+    """
+    if given != also_set:
+        values = f"--{name} {without_password(given)} contradicts --set {name}={without_password(also_set)}"
+        raise KfrecError(f"{values}; leave one of them out")
+
+
 def _chained(options: argparse.Namespace, values: dict[str, Any]) -> Path | None:
     """Runs two trainings, of which the second needs the first one's model.
 
@@ -118,7 +130,6 @@ def _resumed(options: argparse.Namespace) -> Path:
     Raises:
         KfrecError: there is no such run, or the options name another pipeline or tracking server than it has.
     """
-    from components.secrets import without_password
     from pipelines.runs.record import find_run
 
     run = find_run(workdir_of(options), options.resume)
