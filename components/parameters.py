@@ -266,7 +266,7 @@ def _with_default(groups: Mapping[str, type], name: str, value: Any) -> tuple[st
     if name not in groups:
         raise KfrecError(f"no parameter {name} is declared, so it has no default {value!r}")
     declared = next(field for field in dataclasses.fields(groups[name]) if field.name == name)
-    field: Any = dataclasses.field(default=value, metadata=declared.metadata)
+    field: Any = dataclasses.field(default=value, metadata={**declared.metadata, "may_be_empty": value == ""})
     return name, get_type_hints(groups[name])[name], field
 
 
