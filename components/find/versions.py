@@ -13,7 +13,7 @@ import numpy as np
 
 from components.datasets import RawContract
 from components.errors import KfrecError
-from components.storage import Retry, Store, fetch_file, open_store
+from components.storage import Retry, Store, fetch_file, is_uri, open_store
 from components.storage.checksum import Checksum
 from components.storage.packed import is_packed, lines, read_packed
 
@@ -55,6 +55,9 @@ def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion]
         if name.startswith((".", "_")):
             continue
         uri = store.url(name)
+        if is_uri(prefix) and "?" in name:
+            passed_over.append(f"{uri}: skipped, it has a ? in its name; move it to a prefix without one")
+            continue
         there = _names(open_store(uri))
         if lacking := contract.lacking(there):
             passed_over.append(f"{uri}: skipped, it has no {lacking.example}")

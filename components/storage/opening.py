@@ -55,10 +55,12 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
 def _require_plain(uri: str, scheme: str) -> None:
     """Refuses credentials that client libraries take for a host or a bucket, and quote in their messages.
 
+    It also refuses a bucket's prefix that continues after a ``?``.
+
     Raises:
-        KfrecError: there are some.
+        KfrecError: there is one of them.
     """
-    address = uri.partition("?")[0]
+    address, _, settings = uri.partition("?")
     if scheme in ("http", "https"):
         try:
             _ = urlsplit(uri).port
@@ -67,6 +69,11 @@ def _require_plain(uri: str, scheme: str) -> None:
     elif scheme in ("gs", "s3", "minio") and without_password(address) != address:
         raise KfrecError(
             f"{uri}: has a key before the bucket; give it by the environment, as the client of {scheme}:// reads it"
+        )
+    elif scheme in ("gs", "s3", "minio") and settings and not all("=" in each for each in settings.split("&")):
+        raise KfrecError(
+            f"{uri}: what follows ? are settings, such as ?region=eu-west-1; name a prefix without ?, or move the "
+            "objects to one"
         )
 
 
@@ -94,11 +101,14 @@ def below(uri: str, *names: str) -> str:
 def bucket_and_prefix(uri: str) -> tuple[str, str]:
     """Splits gs://bucket/some/prefix into ("bucket", "some/prefix/"); the prefix is empty or ends with a slash.
 
+    Names of objects may hold a ``#``, which begins no fragment here.
+
     Raises:
         KfrecError: the URI names no bucket.
     """
-    parts = urlsplit(uri)
-    if not parts.netloc:
-        raise KfrecError(f"{uri}: names no bucket; write {parts.scheme}://bucket/prefix")
-    prefix = parts.path.strip("/")
-    return parts.netloc, f"{prefix}/" if prefix else ""
+    scheme, _, location = uri.partition("?")[0].partition("://")
+    bucket, _, prefix = location.partition("/")
+    if not bucket:
+        raise KfrecError(f"{uri}: names no bucket; write {scheme}://bucket/prefix")
+    prefix = prefix.strip("/")
+    return bucket, f"{prefix}/" if prefix else ""

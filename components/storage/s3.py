@@ -129,8 +129,8 @@ def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
     Raises:
         KfrecError: a setting that is not known, or an endpoint that is a metadata service.
     """
-    parts = urlsplit(uri)
-    query = dict(parse_qsl(parts.query))
+    location, _, appended = uri.partition("?")
+    query = dict(parse_qsl(appended))
     settings = {}
     for name, value in query.items():
         if name not in _QUERY:
@@ -142,9 +142,9 @@ def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
         settings["endpoint_url"] = f"{'https' if secure else 'http'}://{settings['endpoint_url']}"
     if "endpoint_url" in settings:
         require_no_metadata(uri, urlsplit(settings["endpoint_url"]).hostname or "")
-    if parts.scheme == "minio" and not os.environ.get("AWS_ENDPOINT_URL"):
+    if location.startswith("minio://") and not os.environ.get("AWS_ENDPOINT_URL"):
         settings.setdefault("endpoint_url", KFP_STORE)
-    return parts._replace(query="").geturl(), settings
+    return location, settings
 
 
 def _explained(url: str, code: str, status: int) -> Exception:

@@ -44,6 +44,24 @@ def test_versions_are_found_in_object_storage(prefix: Place) -> None:
     assert new_rows(versions[-1], versions[0], 10) == 2
 
 
+def test_a_number_sign_in_a_folder_of_object_storage_is_part_of_its_name(prefix: Place) -> None:
+    for name, more in (("day", b"2"), ("day#2", b"3\n4\n5")):
+        for file in ("reviews_A.json", "meta_A.json"):
+            prefix.put(f"{name}/{file}", b"1\n" + more)
+    first, second = data_versions(prefix.uri, CONTRACT)[0]
+    assert (second.name, new_rows(second, first, 10)) == ("day#2", 3)
+
+
+def test_a_folder_of_object_storage_with_a_question_mark_is_skipped(prefix: Place) -> None:
+    """What follows it in a URI are settings, so that the folder day would be read twice."""
+    for name in ("day", "day?2"):
+        for file in ("reviews_A.json", "meta_A.json"):
+            prefix.put(f"{name}/{file}", b"1\n")
+    versions, passed_over = data_versions(prefix.uri, CONTRACT)
+    assert [version.name for version in versions] == ["day"]
+    assert "skipped, it has a ? in its name" in passed_over[0]
+
+
 def write(folder: Path, name: str, rows: Iterable[int], end: str = "\n") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{row}{end}" for row in rows).encode()

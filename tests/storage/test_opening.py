@@ -36,3 +36,10 @@ def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
 def test_a_uri_without_bucket_is_refused() -> None:
     with pytest.raises(KfrecError, match="names no bucket"):
         open_store("gs:///data")
+
+
+@pytest.mark.parametrize("uri", ["gs://bucket/day?1", "s3://bucket/day?1", "s3://bucket/day?region=eu&1"])
+def test_a_prefix_that_continues_after_a_question_mark_is_refused(uri: str) -> None:
+    """Another prefix would be read: the part before it."""
+    with pytest.raises(KfrecError, match=r"what follows \? are settings, such as \?region=eu-west-1; name a prefix"):
+        open_store(uri)
