@@ -13,7 +13,7 @@ import numpy as np
 
 from components.datasets import RawContract
 from components.errors import KfrecError
-from components.storage import Retry, Store, fetch_file, is_uri, open_store
+from components.storage import Changed, Retry, Store, Unavailable, fetch_file, is_uri, open_store
 from components.storage.checksum import Checksum
 from components.storage.packed import is_packed, lines, read_packed
 
@@ -119,9 +119,28 @@ def _packed(store: Store, name: str) -> Iterator[Sequence[Hashable]]:
         yield from read_packed(path, store.url(name))
 
 
+def _blocks(store: Store, name: str) -> Iterator[bytes]:
+    """The bytes of a file; a read that breaks off goes on where it ended."""
+    url = store.url(name)
+    info, read, failures = _RETRY.call(url, store.stat, name), 0, 0
+    while True:
+        try:
+            for block in store.read(info, read):
+                read, failures = read + len(block), 0
+                yield block
+            return
+        except Unavailable as error:
+            failures += 1
+            _RETRY.after_failure(failures, url, error)
+        except Changed:
+            raise KfrecError(
+                f"{url}: was replaced while its rows were counted; run again once it is complete"
+            ) from None
+
+
 def _text(store: Store, name: str) -> Iterator[bytes]:
     """The content of a file, decompressed; a gzip file may have several members."""
-    blocks = store.read(_RETRY.call(store.url(name), store.stat, name))
+    blocks = _blocks(store, name)
     if not name.endswith(".gz"):
         yield from blocks
         return

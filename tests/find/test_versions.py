@@ -13,7 +13,9 @@ from components.datasets import RawContract, RawKind
 from components.datasets.amazon_reviews.raw_files import CONTRACT
 from components.errors import KfrecError
 from components.find.versions import DataVersion, data_versions, new_rows
-from tests.fakes.object_stores import Place
+from components.storage import Retry
+from tests.fakes.faulty_storage import CUT, REFUSED, FaultyStorage
+from tests.fakes.object_stores import Place, place_in_bucket
 
 
 def put(folder: Path, reviews: int, meta: bool = True) -> None:
@@ -60,6 +62,23 @@ def test_a_folder_of_object_storage_with_a_question_mark_is_skipped(prefix: Plac
     versions, passed_over = data_versions(prefix.uri, CONTRACT)
     assert [version.name for version in versions] == ["day"]
     assert "skipped, it has a ? in its name" in passed_over[0]
+
+
+@pytest.mark.parametrize("kind", ["gs", "s3"])
+def test_rows_are_counted_though_reads_break_off(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_in_bucket(kind, request)
+    for name, rows in (("v1", range(40_000)), ("v2", range(10_000, 50_000))):
+        place.put(f"{name}/meta_A.json", b"1\n")
+        place.put(f"{name}/reviews_A.json.gz", gzip.compress("".join(f"{row}\n" for row in rows).encode()))
+    upstream = request.getfixturevalue(f"{'gcs' if kind == 'gs' else 's3'}_emulator")
+    monkeypatch.setattr("components.find.versions._RETRY", Retry(6, first_wait=0.01))
+    with FaultyStorage(upstream).running() as proxy:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST" if kind == "gs" else "AWS_ENDPOINT_URL", proxy.url)
+        proxy.faults = ("503", REFUSED, CUT)
+        one, two = data_versions(place.uri, CONTRACT)[0]
+        assert new_rows(two, one, 100_000) == 10_000
 
 
 def write(folder: Path, name: str, rows: Iterable[int], end: str = "\n") -> None:
