@@ -14,6 +14,7 @@ from components.artifacts import publishing
 from components.checks import PROFILE
 from components.find.decision import Known, decide
 from components.find.versions import data_versions, new_rows
+from components.scoring.model import SAVED_MODEL
 from components.steps.catalog import FindParameters
 from components.steps.recorded import recorded
 from components.tracking.champion import (
@@ -104,6 +105,9 @@ def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folde
             downloaded = download_version(client, parameters.registered_model, version, Path(scratch))
         except FilesGone as error:
             print(f"champion version {version}: {error}; continuing without it", flush=True)
+            return False
+        if not (downloaded / SAVED_MODEL).is_dir():
+            print(f"champion version {version}: its files lack {SAVED_MODEL}; continuing without it", flush=True)
             return False
         shutil.copytree(downloaded, folder, dirs_exist_ok=True)
     return True

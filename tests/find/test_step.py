@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from components.find.step import run
+from components.steps.catalog import STEPS
+
+
+def test_a_champion_without_its_model_is_left_out(
+    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A training that starts from such a folder fails, night after night."""
+    (tmp_path / "logs" / "v1").mkdir(parents=True)
+    for name in ("reviews_A.json", "meta_A.json"):
+        (tmp_path / "logs" / "v1" / name).write_text("{}\n")
+    client = MlflowClient(store, store)
+    kept = client.create_run(client.create_experiment("nightly", (tmp_path / "artifacts").as_uri())).info
+    client.log_text(kept.run_id, "a\n", "model/artifacts/vocabulary/item.txt")
+    client.create_registered_model("nightly")
+    client.create_model_version("nightly", f"{kept.artifact_uri}/model", kept.run_id)
+    client.set_registered_model_alias("nightly", "champion", "1")
+
+    parameters = dict(data_prefix=str(tmp_path / "logs"), registered_model="nightly", warm_start=True)
+    found = run(STEPS["find"].of(**parameters), champion=tmp_path / "champion")
+    assert (found["proceed"], found["warm_start_path"], found["workflow"]) == (True, "", "")
+    assert "champion version 1: its files lack saved_model; continuing without it" in capsys.readouterr().out
