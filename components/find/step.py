@@ -14,7 +14,6 @@ from components.artifacts import publishing
 from components.checks import PROFILE
 from components.find.decision import Known, decide
 from components.find.versions import data_versions, new_rows
-from components.scoring.model import SAVED_MODEL
 from components.steps.catalog import FindParameters
 from components.steps.recorded import recorded
 from components.tracking.champion import (
@@ -100,6 +99,8 @@ def _known(client: MlflowClient, name: str, held: Any, there: Collection[str]) -
 
 def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folder: Path) -> bool:
     """Fetches the champion's files; without them a new vocabulary is fitted and training starts fresh."""
+    from components.scoring.model import SAVED_MODEL  # takes as long to import as all of this step
+
     with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as scratch:
         try:
             downloaded = download_version(client, parameters.registered_model, version, Path(scratch))
