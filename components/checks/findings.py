@@ -7,14 +7,16 @@ from collections.abc import Iterable, Sequence
 from components.checks.limits import DUPLICATES, LIMITS, MISSING, NEW, PSI, ROWS, TIME
 from components.checks.profile import PASSED, Finding
 
+# The sentence of each check, and its value's format: decimals and suffix.
 _DESCRIPTIONS = {
-    ROWS: "{value:.1%} fewer rows than in the reference",
-    MISSING: "the share of missing values is {value:.1%} above the reference's",
-    DUPLICATES: "the share of duplicate rows is {value:.1%}, or that much above the reference's",
-    NEW: "{value:.1%} of the values are not in the reference",
-    PSI: "its PSI against the reference is {value:.3f}",
-    TIME: "the newest time is {value:.1f} days before the reference's",
+    ROWS: ("{} fewer rows than in the reference", 1, "%"),
+    MISSING: ("the share of missing values is {} above the reference's", 1, "%"),
+    DUPLICATES: ("the share of duplicate rows is {}, or that much above the reference's", 1, "%"),
+    NEW: ("{} of the values are not in the reference", 1, "%"),
+    PSI: ("its PSI against the reference is {}", 3, "f"),
+    TIME: ("the newest time is {} days before the reference's", 1, "f"),
 }
+_MOST_DECIMALS = 9
 
 
 def exceeded(findings: Iterable[Finding]) -> list[Finding]:
@@ -31,8 +33,18 @@ def describe(finding: Finding) -> str:
     """A finding in words."""
     subject = f"{finding.table}: column {finding.column}" if finding.column else finding.table
     above = "within" if finding.verdict == PASSED else "above"
-    description = _DESCRIPTIONS[finding.check].format(value=finding.value)
+    description = _measured(finding)
     return f"{subject}: {description}, {above} {LIMITS[finding.check]}={finding.limit:g}"
+
+
+def _measured(finding: Finding) -> str:
+    """The value in words, with as many decimals as tell a value above its limit from the limit."""
+    sentence, decimals, kind = _DESCRIPTIONS[finding.check]
+    while finding.verdict != PASSED and decimals < _MOST_DECIMALS:
+        if f"{finding.value:.{decimals}{kind}}" != f"{finding.limit:.{decimals}{kind}}":
+            break
+        decimals += 1
+    return sentence.format(f"{finding.value:.{decimals}{kind}}")
 
 
 def remedy(failed: Sequence[Finding]) -> str:

@@ -160,3 +160,30 @@ def test_a_bad_reference_is_one_line(folder: Path, change: Any, told: str, tmp_p
         (reference / PROFILE).write_text(change(json.loads((folder / "old" / PROFILE).read_text())))
     with pytest.raises(KfrecError, match=told):
         preprocess(folder / "same-raw", tmp_path / "out", reference_profile=str(reference))
+
+
+def test_a_value_at_its_limit_passes(folder: Path, tmp_path: Path) -> None:
+    """1 - 70 / 100 is 0.30000000000000004 in floats."""
+    events = [(f"u{row // 10}", f"i{row % 10}", row) for row in range(100)]
+    preprocess(raw_folder(tmp_path / "more", events, CATEGORIES), tmp_path / "old")
+    preprocess(
+        raw_folder(tmp_path / "fewer", events[:70], CATEGORIES),
+        tmp_path / "new",
+        reference_profile=str(tmp_path / "old"),
+        fewer_rows_limit=0.3,
+    )
+    found = findings(tmp_path / "new")["rows", "reviews", ""]
+    assert (found.value, found.verdict) == (pytest.approx(0.3), "passed")
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "limit", "told"),
+    [
+        ("rows", 0.50002, 0.5, "reviews: 50.002% fewer rows than in the reference, above fewer_rows_limit=0.5"),
+        ("psi", 0.25004, 0.25, "reviews: its PSI against the reference is 0.25004, above psi_limit=0.25"),
+        ("time", 1.04, 1.0, "reviews: the newest time is 1.04 days before the reference's, above older_limit=1"),
+        ("rows", 0.6, 0.5, "reviews: 60.0% fewer rows than in the reference, above fewer_rows_limit=0.5"),
+    ],
+)
+def test_a_value_above_its_limit_is_told_from_it(check: str, value: float, limit: float, told: str) -> None:
+    assert describe(Finding(check, "reviews", "", value, limit, "warned")) == told
