@@ -8,6 +8,6 @@ TABLES = RawKind(
     "tables",
     r"(?i)(?!(readme|license))[^._].*\.((csv|tsv|tab|txt|dat|data|test|parquet)(\.gz|\.zip)?|zip)",
     "*.csv, *.tsv, *.tab, *.txt, *.dat, *.data, *.test (plain, .gz or .zip), *.zip or *.parquet",
-    "rows",
+    "lines",
     partitioned=True,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,8 +134,13 @@ def _data(made: Mapping[str, Artifact]) -> dict[str, Any]:
     for name in _DATA:
         if name in made:
             data[f"{name} digest"] = made[name].digest[:_SHOWN]
-            data |= {f"{name} {split} rows": rows for split, rows in made[name].rows.items()}
+            data |= {f"{name} {_counted(what)}": count for what, count in made[name].rows.items()}
     return data
+
+
+def _counted(what: str) -> str:
+    """A count in words: "test rows" of the split test; what names its lines or rows already stays."""
+    return what if re.search("lines|rows", what) else f"{what} rows"
 
 
 def _metrics(run: RunRecord, made: Mapping[str, Artifact]) -> dict[str, Any]:

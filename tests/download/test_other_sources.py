@@ -153,3 +153,11 @@ def test_folders_within_a_source_are_named(tmp_path: Path) -> None:
     (tmp_path / "source" / "2024").mkdir(parents=True)
     with pytest.raises(KfrecError, match=r"folders in it, such as 2024, are not read: name one as the source"):
         run(STEPS["download"].of(source=str(tmp_path / "source")), raw=tmp_path / "raw")
+
+
+def test_the_lines_of_a_table_are_not_called_rows(tmp_path: Path) -> None:
+    """The header is a line of a table, and none of its rows."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "table.csv").write_text("click,city\n1,a\n0,b\n")
+    counts = download(tmp_path / "source", tmp_path / "raw", dataset="tabular")
+    assert counts == {"lines": 3, "lines of schema": 0}

@@ -61,6 +61,16 @@ def test_only_what_differs_is_shown_first(make: Callable[..., RunRecord]) -> Non
     assert "epochs" in compare(make("a", 0.1, epochs=3), make("bb", 1.0, epochs=3)).to_text(everything=True)
 
 
+def test_counts_of_lines_are_no_rows_rows(make: Callable[..., RunRecord], tmp_path: Path) -> None:
+    run = make("a", 0.1)
+    with publishing(tmp_path / "raw", step="download") as raw:
+        raw.rows.update({"reviews": 8, "lines": 3, "lines of schema": 2, "malformed_rows": 1})
+    steps = {**run.steps, "download": {"outputs": {"raw": str(tmp_path / "raw")}}}
+    found = compare(dataclasses.replace(run, steps=steps), make("bb", 0.1)).data
+    counts = {name: first for name, (first, _) in found.items() if name.startswith("raw") and "digest" not in name}
+    assert counts == {"raw reviews rows": 8, "raw lines": 3, "raw lines of schema": 2, "raw malformed_rows": 1}
+
+
 def test_a_clear_difference_is_more_than_chance(make: Callable[..., RunRecord]) -> None:
     chance = compare(make("a", 0.1), make("bb", 3.0)).chance
     assert chance.more_than_chance and chance.difference.low > 0

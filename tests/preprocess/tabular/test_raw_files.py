@@ -37,14 +37,14 @@ def test_tables_are_complete_without_a_schema_beside_them() -> None:
     assert lacking is not None and lacking.name == "tables"
 
 
-def test_download_counts_the_rows_of_all_kinds(tmp_path: Path) -> None:
+def test_download_counts_the_lines_of_all_kinds(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     (source / "a.csv").write_text(CSV)
     pq.write_table(pa.table({"a": [1, 2, 3]}), source / "b.parquet")
     (source / "README.md").write_text("words\n" * 9)
     counts = run(STEPS["download"].of(dataset="tabular", source=str(source)), raw=tmp_path / "raw")
-    assert counts["rows"] == 7 + 3
+    assert counts["lines"] == 7 + 3
     assert [entry.path for entry in open_artifact(tmp_path / "raw").files] == ["a.csv", "b.parquet"]
 
 
@@ -72,7 +72,7 @@ def test_folders_named_key_and_value_give_their_tables_columns(tmp_path: Path) -
     (source / "notes").mkdir()
     (source / "notes" / "other.csv").write_text(CSV)
     counts = run(STEPS["download"].of(dataset="tabular", source=str(source)), raw=tmp_path / "raw")
-    assert counts["rows"] == 3 + 2 + 4
+    assert counts["lines"] == 3 + 2 + 4
     assert [entry.path for entry in open_artifact(tmp_path / "raw").files if entry.path != "schema.yaml"] == [
         f"shop=N%20W/month={month}/part.csv" for month in ("1", "3", "__HIVE_DEFAULT_PARTITION__")
     ]
