@@ -11,7 +11,7 @@ from components.checks.profile import PASSED, Finding
 _DESCRIPTIONS = {
     ROWS: ("{} fewer rows than in the reference", 1, "%"),
     MISSING: ("the share of missing values is {} above the reference's", 1, "%"),
-    DUPLICATES: ("the share of duplicate rows is {}, or that much above the reference's", 1, "%"),
+    DUPLICATES: ("the share of duplicate rows is {}", 1, "%"),
     NEW: ("{} of the values are not in the reference", 1, "%"),
     PSI: ("its PSI against the reference is {}", 3, "f"),
     TIME: ("the newest time is {} days before the reference's", 1, "f"),
@@ -44,7 +44,15 @@ def _measured(finding: Finding) -> str:
         if f"{finding.value:.{decimals}{kind}}" != f"{finding.limit:.{decimals}{kind}}":
             break
         decimals += 1
-    return sentence.format(f"{finding.value:.{decimals}{kind}}")
+    value = f"{finding.value:.{decimals}{kind}}"
+    if finding.usual:
+        value = f"{finding.usual + finding.value:.{decimals}{kind}}, {value} above the reference's"
+    return sentence.format(value)
+
+
+def not_compared(names: Sequence[str]) -> str:
+    """What was left out of the comparison, in words."""
+    return f"not compared, being in only one of the data and the reference or of another type there: {', '.join(names)}"
 
 
 def remedy(failed: Sequence[Finding]) -> str:

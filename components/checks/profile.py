@@ -100,6 +100,7 @@ class Finding:
         value: measured value.
         limit: largest passing value.
         verdict: passed, warned or failed.
+        usual: share of duplicates in the reference, above which ``value`` is; 0 for other checks.
     """
 
     check: str
@@ -108,6 +109,7 @@ class Finding:
     value: float
     limit: float
     verdict: Verdict
+    usual: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ class Profile:
         tables: name to table.
         findings: outcomes of its checks.
         compared: whether there was a reference.
+        uncompared: what it and the data do not have in common, such as "reviews rating".
         format: file format version.
     """
 
@@ -126,6 +129,7 @@ class Profile:
     tables: Mapping[str, Table]
     findings: tuple[Finding, ...] = ()
     compared: bool = False
+    uncompared: tuple[str, ...] = ()
     format: Literal[1] = 1
 
     def write(self, folder: Path) -> None:

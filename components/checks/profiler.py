@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 
-from components.checks.findings import brief, describe, exceeded, remedy
+from components.checks.findings import brief, describe, exceeded, not_compared, remedy
 from components.checks.limits import DUPLICATES, MISSING, NEW, PSI, ROWS, TIME, Limits
 from components.checks.profile import FAILED, PASSED, WARNED, Finding, Profile, Table
 from components.checks.tables import Profiled, TableProfiler, new_values
@@ -48,7 +49,10 @@ class Profiler:
         tables = {name: profiler.profile() for name, profiler in self._tables.items()}
         findings = tuple(finding for name in tables for finding in self._findings(name, tables[name]))
         compared = self._reference is not None
-        self._profile = Profile(self._dataset, tables, findings, compared)
+        uncompared = tuple(self._uncompared(tables))
+        self._profile = Profile(self._dataset, tables, findings, compared, uncompared)
+        if uncompared:
+            warn("preprocess", "other columns", f"data check: {not_compared(uncompared)}")
         for finding in exceeded(findings):
             warn("preprocess", brief(finding), f"data check: {describe(finding)}")
         if failed := [finding for finding in findings if finding.verdict == FAILED]:
@@ -64,7 +68,7 @@ class Profiler:
         theirs = self._reference.tables.get(name) if self._reference else None
         if ours.duplicates is not None:
             usual = theirs.duplicates or 0.0 if theirs else 0.0
-            yield self._judged(DUPLICATES, name, "", ours.duplicates - usual)
+            yield replace(self._judged(DUPLICATES, name, "", ours.duplicates - usual), usual=usual)
         if theirs is None:
             return
         yield self._judged(ROWS, name, "", 1 - ours.rows / max(theirs.rows, 1))
@@ -85,6 +89,20 @@ class Profiler:
                 share = new_values(own.values, ref.values)
                 if share is not None:
                     yield self._judged(NEW, name, column, share)
+
+    def _uncompared(self, tables: Mapping[str, Table]) -> Iterator[str]:
+        """Tables, and columns of common tables, that the data and the reference do not have alike."""
+        if self._reference is None:
+            return
+        for name in dict.fromkeys([*self._reference.tables, *tables]):
+            theirs, ours = self._reference.tables.get(name), tables.get(name)
+            if theirs is None or ours is None:
+                yield name
+                continue
+            for column in dict.fromkeys([*theirs.columns, *ours.columns]):
+                known, own = theirs.columns.get(column), ours.columns.get(column)
+                if known is None or own is None or known.kind != own.kind:
+                    yield f"{name} {column}"
 
     def _judged(self, check: str, table: str, column: str, value: float) -> Finding:
         limit = self._limits.of(check)

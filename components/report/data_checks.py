@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from components.checks.findings import describe, exceeded
+from components.checks.findings import describe, exceeded, not_compared
 from components.checks.profile import PASSED, TIME, Finding, Profile, Table
 from components.checks.profiler import format_time
 from components.report.charts import table
@@ -18,6 +18,9 @@ def data_checks(profile: Profile) -> Section:
     above = exceeded(profile.findings)
     if profile.compared:
         summary = f"{len(profile.findings)} checks against the reference, {len(above)} above their limits."
+        if profile.uncompared:
+            left_out = not_compared(profile.uncompared)
+            summary += f" {left_out[0].upper()}{left_out[1:]}."
     else:
         summary = "There was no reference (parameter reference_profile), so nothing could be compared."
     return Section(

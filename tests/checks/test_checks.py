@@ -187,3 +187,42 @@ def test_a_value_at_its_limit_passes(folder: Path, tmp_path: Path) -> None:
 )
 def test_a_value_above_its_limit_is_told_from_it(check: str, value: float, limit: float, told: str) -> None:
     assert describe(Finding(check, "reviews", "", value, limit, "warned")) == told
+
+
+@pytest.mark.parametrize(
+    ("usual", "told"),
+    [
+        (0.0, "reviews: the share of duplicate rows is 25.0%, above duplicate_limit=0.1"),
+        (0.1, "reviews: the share of duplicate rows is 35.0%, 25.0% above the reference's, above duplicate_limit=0.1"),
+    ],
+)
+def test_the_share_of_duplicates_is_that_of_the_data(usual: float, told: str) -> None:
+    assert describe(Finding("duplicates", "reviews", "", 0.25, 0.1, "warned", usual)) == told
+
+
+def test_a_rise_of_duplicates_has_the_references_share(folder: Path, tmp_path: Path) -> None:
+    twice = [*random_reviews(60, 31, 3)] * 2
+    preprocess(raw_folder(tmp_path / "twice", twice, CATEGORIES), tmp_path / "old")
+    thrice = raw_folder(tmp_path / "thrice", [*twice, *twice[: len(twice) // 2]], CATEGORIES)
+    preprocess(thrice, tmp_path / "new", reference_profile=str(tmp_path / "old"))
+    found = findings(tmp_path / "new")["duplicates", "reviews", ""]
+    assert (found.usual, found.usual + found.value) == pytest.approx((0.5, 2 / 3), abs=0.02)
+
+
+def test_what_cannot_be_compared_is_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = json.loads((folder / "old" / PROFILE).read_text())
+    columns = body["tables"]["reviews"]["columns"]
+    columns["rating"] = columns.pop("asin")
+    columns["unixReviewTime"]["kind"] = "number"
+    body["tables"]["prices"] = body["tables"].pop("items")
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference" / PROFILE).write_text(json.dumps(body))
+    preprocess(folder / "same-raw", tmp_path / "out", reference_profile=str(tmp_path / "reference"))
+    found = profile_of(tmp_path / "out")
+    assert set(found.uncompared) == {"reviews unixReviewTime", "reviews rating", "reviews asin", "prices", "items"}
+    told = f"reference or of another type there: {', '.join(found.uncompared)}"
+    assert f"data check: not compared, being in only one of the data and the {told}" in capsys.readouterr().out
+    shown = render(
+        Story("AUC 0.8", "", [], []), Facts("SIM", "", {}, {}, {}, {}, profile=found), registry.task("click").metrics
+    )
+    assert told in html.unescape(shown)
