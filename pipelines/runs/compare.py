@@ -213,7 +213,13 @@ def _paired(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tu
 
 
 def _rows(values: Mapping[str, tuple[Any, Any]]) -> list[tuple[str, str, str]]:
-    return [(f"  {name}", _shown(first), _shown(second)) for name, (first, second) in values.items()]
+    return [(f"  {name}", *_both(*pair)) for name, pair in values.items()]
+
+
+def _both(first: Any, second: Any) -> tuple[str, str]:
+    """Both values in words; of different ones that are equal when rounded, all digits."""
+    shown = _shown(first), _shown(second)
+    return shown if first == second or shown[0] != shown[1] else (str(first), str(second))
 
 
 def _shown(value: Any) -> str:

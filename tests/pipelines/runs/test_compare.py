@@ -71,6 +71,12 @@ def test_counts_of_lines_are_no_rows_rows(make: Callable[..., RunRecord], tmp_pa
     assert counts == {"raw reviews rows": 8, "raw lines": 3, "raw lines of schema": 2, "raw malformed_rows": 1}
 
 
+def test_different_values_do_not_look_the_same(make: Callable[..., RunRecord]) -> None:
+    found = compare(make("a", 0.1, lr=0.12345678, decay=0.5), make("bb", 0.1, lr=0.12345679, decay=0.25))
+    shown = [line.split() for line in found.to_text().splitlines()]
+    assert ["lr", "0.12345678", "0.12345679"] in shown and ["decay", "0.5", "0.25"] in shown
+
+
 def test_a_clear_difference_is_more_than_chance(make: Callable[..., RunRecord]) -> None:
     chance = compare(make("a", 0.1), make("bb", 3.0)).chance
     assert chance.more_than_chance and chance.difference.low > 0
