@@ -52,8 +52,8 @@ def _why_missing(spec: FeatureSpec, column: Kept) -> str:
     features = spec.channels.get(column.channel)
     if not features:
         return (
-            f"channel_spec has no {column.channel}, which {column.needed_for} needs; name the feature, or evaluate "
-            f"with a task that needs no {column.channel}"
+            f"channel_spec has no {column.channel}, which {column.needed_for} needs; name the feature, or choose "
+            f"with --task a task that needs no {column.channel}"
         )
     if column.index >= len(features):
         return (

@@ -21,7 +21,7 @@ from components.steps.batch_size import require_divisible
 from components.steps.catalog import LOCAL, MPIJOB, LaunchParameters
 from components.steps.recorded import recorded
 from components.storage import is_uri
-from components.tasks import TaskDefinition
+from components.tasks import TaskDefinition, missing_column
 from components.tracking import Tracked, data_name, kept_run
 from components.tracking.champion import require_task_early
 from components.train.checkpoints.kept import kept_on_failure, require_one_start
@@ -57,6 +57,8 @@ def run(
     tfrecord = data.path
     spec = load_feature_spec(tfrecord, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, parameters.workers)
+    if lacking := missing_column(spec, _task_of(parameters).kept):  # the evaluation would refuse it after the training
+        raise KfrecError(lacking)
     launcher = launcher or launcher_of(parameters)
     if parameters.registered_model:
         require_task_early(parameters.registered_model, _task_of(parameters).name)

@@ -10,6 +10,7 @@ from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.train.step import run
 from tests.train.dataset import ITEMS, write_dataset
+from tests.train.displays import write_displays
 from tests.train.in_process import InProcess
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -85,6 +86,14 @@ def test_a_batch_that_the_workers_cannot_share_is_refused_before_any_starts(tmp_
     parameters = STEPS["train"].of(global_batch_size=10, workers=3)
     with pytest.raises(KfrecError, match="global_batch_size 10 cannot be divided evenly over 3 workers; use 9 or 12"):
         run(parameters, tfrecord=data, model=tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_data_that_the_task_cannot_evaluate_are_refused_before_any_worker_starts(tmp_path: Path) -> None:
+    data = write_displays(tmp_path / "tfrecord", train=100, test=40, grouped=False)
+    parameters = STEPS["train"].of(model_type="wide_and_deep", global_batch_size=50)
+    with pytest.raises(KfrecError, match="has no group, which MAP@k needs; .* choose with --task a task that needs no"):
+        run(parameters, tfrecord=data, model=tmp_path / "model", launcher=None)
     assert not (tmp_path / "model").exists()
 
 
