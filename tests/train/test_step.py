@@ -92,7 +92,9 @@ def test_a_batch_that_the_workers_cannot_share_is_refused_before_any_starts(tmp_
 def test_data_that_the_task_cannot_evaluate_are_refused_before_any_worker_starts(tmp_path: Path) -> None:
     data = write_displays(tmp_path / "tfrecord", train=100, test=40, grouped=False)
     parameters = STEPS["train"].of(model_type="wide_and_deep", global_batch_size=50)
-    with pytest.raises(KfrecError, match=r"has no group, which MAP@k needs; .* choose with --task a task that needs no"):
+    with pytest.raises(
+        KfrecError, match=r"has no group, which MAP@k needs; .* choose with --task a task that needs no"
+    ):
         run(parameters, tfrecord=data, model=tmp_path / "model", launcher=None)
     assert not (tmp_path / "model").exists()
 
