@@ -17,13 +17,13 @@ def test_a_champion_without_its_model_is_left_out(
     for name in ("reviews_A.json", "meta_A.json"):
         (tmp_path / "logs" / "v1" / name).write_text("{}\n")
     client = MlflowClient(store, store)
-    kept = client.create_run(client.create_experiment("nightly", (tmp_path / "artifacts").as_uri())).info
+    kept = client.create_run(client.create_experiment("without-its-model", (tmp_path / "artifacts").as_uri())).info
     client.log_text(kept.run_id, "a\n", "model/artifacts/vocabulary/item.txt")
-    client.create_registered_model("nightly")
-    client.create_model_version("nightly", f"{kept.artifact_uri}/model", kept.run_id)
-    client.set_registered_model_alias("nightly", "champion", "1")
+    client.create_registered_model("without-its-model")
+    client.create_model_version("without-its-model", f"{kept.artifact_uri}/model", kept.run_id)
+    client.set_registered_model_alias("without-its-model", "champion", "1")
 
-    parameters = dict(data_prefix=str(tmp_path / "logs"), registered_model="nightly", warm_start=True)
+    parameters = dict(data_prefix=str(tmp_path / "logs"), registered_model="without-its-model", warm_start=True)
     found = run(STEPS["find"].of(**parameters), champion=tmp_path / "champion")
     assert (found["proceed"], found["warm_start_path"], found["workflow"]) == (True, "", "")
     assert "champion version 1: its files lack saved_model; continuing without it" in capsys.readouterr().out
