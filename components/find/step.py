@@ -14,6 +14,7 @@ from components.artifacts import publishing
 from components.checks import PROFILE
 from components.find.decision import Known, decide
 from components.find.versions import data_versions, new_rows
+from components.progress import warn
 from components.steps.catalog import FindParameters
 from components.steps.recorded import recorded
 from components.tracking.champion import (
@@ -49,7 +50,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
     dataset = registry.dataset(parameters.dataset)
     versions, passed_over = data_versions(parameters.data_prefix, dataset.raw)
     for line in passed_over:
-        print(line, flush=True)
+        warn("find", "skipped folder", line)
     newest = versions[-1]
     client = connect()
     try:

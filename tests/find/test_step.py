@@ -6,6 +6,7 @@ import pytest
 from mlflow import MlflowClient
 
 from components.find.step import run
+from components.progress.events import VARIABLE, parse
 from components.steps.catalog import STEPS
 
 
@@ -27,3 +28,19 @@ def test_a_champion_without_its_model_is_left_out(
     found = run(STEPS["find"].of(**parameters), champion=tmp_path / "champion")
     assert (found["proceed"], found["warm_start_path"], found["workflow"]) == (True, "", "")
     assert "champion version 1: its files lack saved_model; continuing without it" in capsys.readouterr().out
+
+
+def test_a_skipped_folder_is_a_warning(
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without it, a nightly run that waits for a failed upload says only that nothing is new."""
+    for version, names in (("v1", ("reviews_A.json", "meta_A.json")), ("v2", ("reviews_A.json",))):
+        (tmp_path / "logs" / version).mkdir(parents=True)
+        for name in names:
+            (tmp_path / "logs" / version / name).write_text("{}\n")
+    monkeypatch.setenv(VARIABLE, "1")
+    parameters = dict(data_prefix=str(tmp_path / "logs"), registered_model="skips-a-folder")
+    assert run(STEPS["find"].of(**parameters), champion=tmp_path / "champion")["data_version"] == "v1"
+    events = [event for line in capsys.readouterr().out.splitlines() if (event := parse(line)) is not None]
+    message = f"{tmp_path}/logs/v2: skipped, it has no meta_*.json or meta_*.json.gz"
+    assert message in [event["message"] for event in events if event["kfrec"] == "warning"]
