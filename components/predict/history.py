@@ -34,7 +34,7 @@ History = list[str | None]
 People = Iterator[tuple[list[str], list[History]]]
 
 
-def histories_of(users: Sequence[str] | None, data: str) -> People:
+def histories_of(users: Sequence[str] | None, data: str, remedy: str = _REMEDY) -> People:
     """Users and all their events in the records, oldest first.
 
     Records hold the newest events only, as many as a history is long, and the target of the newest positive sample.
@@ -42,6 +42,7 @@ def histories_of(users: Sequence[str] | None, data: str) -> People:
     Args:
         users: ids; None is every user of the records.
         data: folder or URI of records.
+        remedy: ends the message about a user or data that are not there.
 
     Returns:
         Ids in the order of ``users``, or of the vocabulary; and their item ids, None for an item outside the data's
@@ -52,20 +53,20 @@ def histories_of(users: Sequence[str] | None, data: str) -> People:
     """
     if not data:
         about = f"user {users[0]}: " if users else ""
-        raise KfrecError(f"{about}the data that the model was registered with are not known; {_REMEDY}")
+        raise KfrecError(f"{about}the data that the model was registered with are not known; {remedy}")
     if not is_uri(data) and not Path(data).is_dir():
-        raise KfrecError(f"{data}: the data that the model was registered with are no longer here; {_REMEDY}")
+        raise KfrecError(f"{data}: the data that the model was registered with are no longer here; {remedy}")
     with tempfile.TemporaryDirectory(prefix="kfrec-data-") as scratch:
         folder_of = partial(_folder_of, data, Path(scratch))
         spec = load_feature_spec(folder_of(SPLITS[0]))
         uid, target = (spec.channel(name)[0].name for name in (Channel.USER, Channel.TARGET))
-        names, items = _lookup(spec, uid, data), _lookup(spec, target, data)
-        wanted = names.ids if users is None else _ids_of(users, names, data)
+        names, items = _lookup(spec, uid, data, remedy), _lookup(spec, target, data, remedy)
+        wanted = names.ids if users is None else _ids_of(users, names, data, remedy)
         newest = _newest(spec, folder_of, wanted)
     place_of = {user: row for row, user in enumerate(newest.users.tolist())}
     lacking = [row for row, user in enumerate(wanted.tolist()) if user not in place_of]
     if users is not None and lacking:
-        raise KfrecError(f"user {_some(users, lacking)}: no history in {data}; {_REMEDY}")
+        raise KfrecError(f"user {_some(users, lacking)}: no history in {data}; {remedy}")
     return _decoded(np.delete(wanted, lacking), place_of, newest, names, items)
 
 
@@ -110,11 +111,11 @@ def _folder_of(data: str, scratch: Path, split: str) -> Path:
     return open_input(Path(data), steps=("tfrecord",), reads=names).path
 
 
-def _ids_of(users: Sequence[str], names: IdLookup, data: str) -> np.ndarray:
+def _ids_of(users: Sequence[str], names: IdLookup, data: str, remedy: str) -> np.ndarray:
     ids, known = names.encode(pa.array(users, pa.large_string()))
     if not known.all():
         some = _some(users, np.flatnonzero(~known).tolist())
-        raise KfrecError(f"user {some}: not among the {len(names.ids):,} users in {data}; {_REMEDY}")
+        raise KfrecError(f"user {some}: not among the {len(names.ids):,} users in {data}; {remedy}")
     return ids
 
 
@@ -123,8 +124,8 @@ def _some(users: Sequence[str], rows: Sequence[int]) -> str:
     return users[rows[0]] + (f" and {len(rows) - 1:,} more" if len(rows) > 1 else "")
 
 
-def _lookup(spec: FeatureSpec, feature: str, data: str) -> IdLookup:
+def _lookup(spec: FeatureSpec, feature: str, data: str, remedy: str) -> IdLookup:
     vocabulary = spec.vocabulary_of(feature)
     if vocabulary is None:
-        raise KfrecError(f"{data}: no vocabulary of {feature}, so users cannot be found by name; {_REMEDY}")
+        raise KfrecError(f"{data}: no vocabulary of {feature}, so users cannot be found by name; {remedy}")
     return IdLookup(spec, vocabulary)

@@ -122,7 +122,8 @@ def users_in(path: Path, model: RawModel, data: str) -> People:
     people = _people_in(path, user, history if history.name in first.schema.names else None)
     if history.name in first.schema.names:
         return people
-    return histories_of([name for names, _ in people for name in names], data)
+    remedy = f"give the column {history.name} in {path}, empty for a user without one, or other records with --data"
+    return histories_of([name for names, _ in people for name in names], data, remedy)
 
 
 def _people_in(path: Path, user: RawColumn, history: RawColumn | None) -> People:

@@ -253,7 +253,9 @@ def test_users_that_are_not_in_the_data_are_one_line(
     pd.read_csv(named)[["user"]].to_csv(named, index=False)
     words = ["recommend", f"--model={REGISTERED}@champion", f"--users={named}", f"--output={tmp_path / 'o.csv'}"]
     assert main(words) == 2
-    assert "user x and 1 more: not among the" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "user x and 1 more: not among the" in said
+    assert f"give the column history in {named}" in said
     assert not (tmp_path / "o.csv").exists()
 
 
