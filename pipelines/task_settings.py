@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
+from components.cluster.template import NodeAffinity, Toleration
 from components.errors import KfrecError
 from components.images import REGISTRY, image
-from components.settings_file import CLOSED, Quantity, Several, checked, read_yaml, require_mapping
+from components.settings_file import Quantity, Several, checked, read_yaml, require_mapping
 from components.steps.catalog import STEPS
 
 if TYPE_CHECKING:
@@ -23,26 +23,6 @@ _EVERY, _STEPS = "every_step", "steps"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _SCRATCH = {"volume_name": "scratch", "mount_path": "/tmp"}
-
-
-class Toleration(TypedDict, total=False):
-    """A pod's toleration; toleration_seconds is ``tolerationSeconds`` as the SDK names it."""
-
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
-    key: str
-    operator: Literal["Exists", "Equal", "Gt", "Lt"]
-    value: str
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""]
-    tolerationSeconds: int
-    toleration_seconds: int
-
-
-class NodeAffinity(TypedDict, total=False):
-    """A pod's ``affinity.nodeAffinity``."""
-
-    __pydantic_config__ = CLOSED  # type: ignore[misc]
-    requiredDuringSchedulingIgnoredDuringExecution: Mapping[str, Any]
-    preferredDuringSchedulingIgnoredDuringExecution: list[Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,9 +82,7 @@ class TaskSettings:
             kubernetes.add_node_selector(task, label, value)
         for toleration in self.tolerations:
             values: dict[str, Any] = dict(toleration)
-            if (seconds := values.pop("tolerationSeconds", None)) is not None:
-                values["toleration_seconds"] = seconds
-            kubernetes.add_toleration(task, **values)
+            kubernetes.add_toleration(task, toleration_seconds=values.pop("tolerationSeconds", None), **values)
         for name, folder in self.config_maps.items():
             kubernetes.use_config_map_as_volume(task, name, folder, optional=True)
         for name, folder in self.secrets.items():

@@ -25,11 +25,19 @@ class Toleration(TypedDict, total=False):
     tolerationSeconds: int
 
 
+class NodeAffinity(TypedDict, total=False):
+    """A pod's ``affinity.nodeAffinity``."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    requiredDuringSchedulingIgnoredDuringExecution: Mapping[str, Any]
+    preferredDuringSchedulingIgnoredDuringExecution: list[Any]
+
+
 class Affinity(TypedDict, total=False):
     """An affinity, as in a pod; the API server drops a name that it does not know."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
-    nodeAffinity: Mapping[str, Any]
+    nodeAffinity: NodeAffinity
     podAffinity: Mapping[str, Any]
     podAntiAffinity: Mapping[str, Any]
 

@@ -16,13 +16,12 @@ class ServedModel(PythonModel):
 
         self.model = tf.saved_model.load(context.artifacts["saved_model"])
 
-    # MLflow warns wherever it loads a model whose predict has no type hints; it takes none for arrays by name.
-    def predict(self, context, model_input: np.ndarray, params=None):  # type: ignore[no-untyped-def]
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
         import tensorflow as tf
 
         serve = self.model.signatures["serving_default"]
         kinds = serve.structured_input_signature[1]
-        read = {name: tf.constant(np.asarray(values), kinds[name].dtype) for name, values in model_input.items()}  # type: ignore[attr-defined]
+        read = {name: tf.constant(np.asarray(values), kinds[name].dtype) for name, values in model_input.items()}
         outputs = serve(**read)
         return {name: values.numpy() for name, values in outputs.items()}
 

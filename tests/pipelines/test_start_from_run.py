@@ -14,7 +14,7 @@ from pipelines.runs.record import FINISHED, RunRecord
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A folder of two runs: old has a model, and last stopped before it had one."""
+    """A folder of two runs: old has a model, and new, the last one, has none."""
     sizes = {"encoder_width": 48, "positions": 64, "generator_share": 0.5, "learning_rate": 0.5}
     for started, (name, steps) in enumerate(
         {"old": {"train": {"outputs": {"model": "/old/model"}}}, "new": {}}.items()
