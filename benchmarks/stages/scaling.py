@@ -102,8 +102,12 @@ class _Training:
         self._server.settimeout(1)
         launcher = LocalLauncher("gloo", module="benchmarks.worker")
         command = launcher.command(ranks, [address, model, str(folder / "tfrecord"), str(BATCH_A_RANK)])
-        environment = os.environ | launcher.environment()
-        self._process = subprocess.Popen(command, env=environment, stdout=self._log, stderr=self._log)
+        self._open = ExitStack()
+        environments = self._open.enter_context(launcher.environments(ranks))
+        self._processes = [
+            subprocess.Popen(command, env=environment, stdout=self._log, stderr=self._log)
+            for environment in environments
+        ]
 
     def __enter__(self) -> _Training:
         with self._server:
@@ -116,7 +120,9 @@ class _Training:
         self._signal(signal.SIGCONT)
         for worker in self._workers:
             worker.close()
-        self._process.wait()
+        for process in self._processes:
+            process.wait()
+        self._open.close()
         self._log.close()
 
     def ask(self) -> None:
@@ -132,7 +138,7 @@ class _Training:
         return answers
 
     def _accept(self) -> IO[str]:
-        while self._process.poll() is None:
+        while all(process.poll() is None for process in self._processes):
             with suppress(TimeoutError):
                 return self._server.accept()[0].makefile("rw")
         raise self._ended()

@@ -1,4 +1,4 @@
-"""One training process: standalone, or started by horovodrun or mpirun.
+"""One training process: standalone, or started by the train step, horovodrun or mpirun.
 
 python -m components.train.worker --dataset_dir TFRECORD --results_dir OUT
 horovodrun --gloo -np 2 python -m components.train.worker ...

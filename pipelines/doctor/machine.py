@@ -7,7 +7,6 @@ import mmap
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from components.errors import KfrecError
 from components.private import SAFE_PATH
-from components.train.launching.host_name import name_problem
+from components.train.launching.gloo import loopback_problem
 from components.train.launching.mpi import LIBRARY, mpi_environment
 from pipelines.doctor.examination import Check, Finding, examine, missing, note, ok
 from pipelines.ports import UI_PORT, free_port, require_free
@@ -112,12 +111,12 @@ def horovod(machine: Machine) -> Iterator[Finding]:
         yield ok(message)
 
 
-def host_name(machine: Machine) -> Iterator[Finding]:
-    """Whether several workers can listen here; see :mod:`components.train.launching.host_name`."""
-    if problem := name_problem():
+def loopback(machine: Machine) -> Iterator[Finding]:
+    """Whether several workers can communicate here."""
+    if problem := loopback_problem():
         yield note(*problem)
     else:
-        yield ok(f"{socket.gethostname()} resolves to an address of this machine")
+        yield ok("workers of this machine reach each other")
 
 
 def mpi(machine: Machine) -> Iterator[Finding]:
@@ -191,7 +190,7 @@ CHECKS = (
     Check("processor", processor),
     Check("compiler", compiler),
     Check("horovod", horovod),
-    Check("host name", host_name),
+    Check("loopback", loopback),
     Check("mpi", mpi),
     Check("gpu", gpu),
     Check("disk", disk),

@@ -30,9 +30,9 @@ def run_worker(arguments: Sequence[str], log: Path) -> None:
         redirect_stderr(said),
     ):
         status = worker.main(arguments)
-    with log.open("w") as file, Relay(file, tagged=False) as relay:
+    with log.open("w") as file, Relay(file) as relay:
         for line in said.getvalue().splitlines():
-            relay.line("stdout", line)
+            relay.line(0, "stdout", line)
     if relay.error is not None:
         raise relay.error
     assert status == 0, said.getvalue()

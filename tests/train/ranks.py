@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from components.train.launching.launch import LocalLauncher
+from components.train.launching.process import run_processes
 from tests.listening import listening_sockets
-from tests.waiting import LONGEST
 
 if TYPE_CHECKING:
     from components.train.loop.ranks import Ranks
@@ -37,12 +36,11 @@ def on_ranks(size: int, transport: str, function: str, folder: Path, *arguments:
     Raises:
         AssertionError: a rank failed; with its last words.
     """
-    launcher = LocalLauncher(transport, module="tests.train.ranks")
-    command = launcher.command(size, [function, str(folder), json.dumps(arguments)])
-    done = subprocess.run(
-        command, env=os.environ | launcher.environment() | QUICK, capture_output=True, text=True, timeout=LONGEST
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    launcher, lines = LocalLauncher(transport, module="tests.train.ranks"), list[str]()
+    with launcher.environments(size) as environments:
+        command = launcher.command(size, [function, str(folder), json.dumps(arguments)])
+        status = run_processes(command, [each | QUICK for each in environments], lambda *line: lines.append(line[-1]))
+    assert status == 0, "\n".join(lines)[-4000:]
 
 
 # Modules whose tests look at what two ranks did in one pair of processes, which take longer to start than to work.
@@ -59,7 +57,7 @@ TOGETHER = (
     "tests.train.test_worker",
 )
 
-# The addresses on which the launcher and both ranks accept connections, in the folder of them all.
+# The addresses on which the launcher's server and the first rank accept connections, in the folder of them all.
 LISTENING = "listening.json"
 
 
@@ -75,17 +73,12 @@ def run_together(folder: Path, modules: Sequence[str]) -> None:
 
 def rank_main(ranks: Ranks, folder: Path, arguments: Mapping[str, Sequence[Any]]) -> None:
     if ranks.rank == 0:
-        (folder / LISTENING).write_text(json.dumps(sorted({ip for ip, _ in listening_sockets(_launcher())})))
+        port = int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
+        launcher = {ip for ip, used in listening_sockets(psutil.Process().parent()) if used == port}
+        own = {ip for ip, _ in listening_sockets(psutil.Process())}
+        (folder / LISTENING).write_text(json.dumps([sorted(launcher), sorted(own)]))
     for name, given in arguments.items():
         getattr(importlib.import_module(name), "rank_main", run_workers)(ranks, folder / name, *given)
-
-
-def _launcher() -> psutil.Process:
-    """The process that started the ranks."""
-    process = psutil.Process()
-    while "components.train.launching.gloo" not in process.cmdline():
-        process = process.parent()
-    return process
 
 
 def run_workers(ranks: Ranks, folder: Path, trainings: Mapping[str, Sequence[str]]) -> None:

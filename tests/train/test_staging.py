@@ -19,6 +19,7 @@ from components.feature_spec import load_feature_spec
 from components.steps.catalog import TfrecordParameters, WorkerParameters
 from components.tfrecord.step import run as convert
 from components.train.launching.launch import LocalLauncher
+from components.train.launching.process import run_processes
 from components.train.loop.data import open_data
 from components.train.loop.log import read_log
 from components.train.loop.ranks import Alone
@@ -27,7 +28,7 @@ from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
 from tests.train.in_process import run_worker
 from tests.train.ranks import QUICK
-from tests.waiting import LONGEST, wait_for
+from tests.waiting import wait_for
 
 # DIN, the model that is traced and exported soonest: what it computes is not what these tests are about.
 SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=2, patience=0, **PUBLISHED)
@@ -42,25 +43,29 @@ class OneOfFour(Alone):
         self.rank = rank
 
 
-def command(uri: str, stage: Path, workers: int = 1, **changed: Any) -> tuple[list[str], dict[str, str]]:
+def arguments(uri: str, stage: Path, **changed: Any) -> list[str]:
     settings = {**SETTINGS, "stage_dir": stage, **changed}
-    arguments = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model"]
-    launcher = LocalLauncher("gloo")
-    words = launcher.command(workers, [*arguments, *(f"--{name}={value}" for name, value in settings.items())])
-    return words, {**os.environ, **launcher.environment(), **QUICK}
+    places = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model"]
+    return [*places, *(f"--{name}={value}" for name, value in settings.items())]
 
 
-def train(uri: str, stage: Path, **changed: Any) -> subprocess.CompletedProcess[str]:
-    words, environment = command(uri, stage, **changed)
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LONGEST)
+def train_with_two(uri: str, stage: Path, **changed: Any) -> tuple[int, list[str]]:
+    """Trains with two ranks; the exit status, and what they wrote to stderr."""
+    launcher, told = LocalLauncher("gloo"), list[str]()
+    with launcher.environments(2) as environments:
+        words = launcher.command(2, arguments(uri, stage, **changed))
+        status = run_processes(
+            words,
+            [environment | QUICK for environment in environments],
+            lambda rank, stream, text: told.append(text) if stream == "stderr" else None,
+        )
+    return status, told
 
 
 def train_here(uri: str, stage: Path, **changed: Any) -> str:
     """Trains in this process; what the worker said."""
-    settings = {**SETTINGS, "stage_dir": stage, "checkpoint_steps": 10, **changed}
-    places = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model"]
     log = stage.with_suffix(".log")
-    run_worker([*places, *(f"--{name}={value}" for name, value in settings.items())], log)
+    run_worker(arguments(uri, stage, **{"checkpoint_steps": 10, **changed}), log)
     return log.read_text()
 
 
@@ -92,7 +97,9 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
     # The same run elsewhere is killed after its first checkpoints, and started again on another disk.
     other = f"gs://{BUCKET}/other"
     publish_remote(dataset, f"{other}/tfrecord")
-    words, environment = command(other, tmp_path / "first", checkpoint_steps=10)
+    launcher = LocalLauncher("gloo")
+    words = launcher.command(1, arguments(other, tmp_path / "first", checkpoint_steps=10))
+    environment = os.environ | launcher.environment() | QUICK
     process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     kept = gcs_bucket.blob("other/model/checkpoint/checkpoint")
     wait_for(lambda: process.poll() is not None or kept.exists())
@@ -120,8 +127,8 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
 def test_two_ranks_train_sharded_tables_on_s3(s3_client: Any, tmp_path: Path) -> None:
     uri = f"minio://{BUCKET}/run"
     publish_remote(write_dataset(tmp_path / "tfrecord", train=210, validation=40), f"{uri}/tfrecord")
-    done = train(uri, tmp_path / "stage", workers=2, epochs=1, checkpoint_steps=8, table_placement="rows")
-    assert done.returncode == 0, done.stderr
+    status, told = train_with_two(uri, tmp_path / "stage", epochs=1, checkpoint_steps=8, table_placement="rows")
+    assert status == 0, told
     model = fetch_artifact(f"{uri}/model", tmp_path / "model").path
     assert json.loads((model / "training.json").read_text())["workers"] == 2
     # Of the newest checkpoint each rank's part of the tables and of two moments, and of the one before it none.
@@ -133,9 +140,9 @@ def test_two_ranks_train_sharded_tables_on_s3(s3_client: Any, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_data_that_is_not_there_is_one_line_for_all_ranks(gcs_bucket: Any, tmp_path: Path) -> None:
-    done = train(f"gs://{BUCKET}/none", tmp_path, workers=2)
-    told = [line for line in done.stderr.splitlines() if "error: train:" in line]
-    assert done.returncode != 0
+    status, lines = train_with_two(f"gs://{BUCKET}/none", tmp_path)
+    told = [line for line in lines if "error: train:" in line]
+    assert status != 0
     assert len(told) == 1 and "none/tfrecord/_manifest.json: missing, so the artifact is unfinished" in told[0]
 
 

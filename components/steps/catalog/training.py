@@ -233,8 +233,8 @@ class LaunchParameters(TrainParameters):
     )
     transport: str = param(
         AUTO,
-        "How the processes communicate: over Gloo, which horovodrun starts, or over MPI, which mpirun starts; auto is "
-        "Gloo on this machine and MPI in an MPIJob, which supports no other",
+        "How the processes communicate: over Gloo, or over MPI, for which mpirun starts them; auto is Gloo on this "
+        "machine and MPI in an MPIJob, which supports no other",
         choices=(AUTO, GLOO, MPI),
     )
     # MPIJob; the cluster's settings for all jobs are in the file job_settings

@@ -1,33 +1,79 @@
-"""``python -m components.train.launching.gloo``: horovodrun for an environment whose Horovod has Gloo.
+"""The ranks of a training on one machine, as Horovod's Gloo finds them: what horovodrun does, without its shell.
 
-horovodrun imports TensorFlow to check whether Horovod was built with Gloo, which delays the workers by seconds. This
-environment's Horovod always has Gloo; without it, the workers fail with Horovod's message.
-
-horovodrun's server, where the workers find one another, listens on every address and trusts every client. All workers
-are on this machine, so here it listens on the loopback address.
+horovodrun writes the whole environment, passwords included, into the arguments of a shell, which every user of the
+machine can read; it imports TensorFlow first, and its server listens on every address. Here each rank inherits its
+environment, and the server listens on the loopback address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from horovod.runner import launch
-from horovod.runner.http import http_server
+from components.errors import KfrecError
 
-
-def main() -> None:
-    """Runs horovodrun with the arguments of this process."""
-    launch.gloo_built = lambda verbose=False: True
-    http_server.find_port = _on_loopback
-    launch.run_commandline()
+_HOST = "localhost"
+_LOOPBACK, _INTERFACE = "127.0.0.1", "lo"
+_SECONDS = 2.0
 
 
-def _on_loopback(server_at: Callable[[tuple[str, int]], Any]) -> tuple[Any, int]:
-    """As horovodrun's ``find_port``: the server, and the free port that it took."""
-    server = server_at(("127.0.0.1", 0))
-    return server, server.server_address[1]
+@contextmanager
+def ranks_of_this_machine(size: int) -> Iterator[list[dict[str, str]]]:
+    """The environment variables of each rank, while the server runs at which they find one another.
+
+    Args:
+        size: number of ranks.
+
+    Raises:
+        KfrecError: the loopback interface is down.
+    """
+    from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+    from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+    if problem := loopback_problem():
+        raise KfrecError("; ".join(problem))
+    server = RendezvousHTTPServer((_LOOPBACK, 0), RendezvousHandler, 0)
+    slots = get_host_assignments(parse_hosts(f"{_HOST}:{size}"), size)
+    server.init(slots)
+    thread = threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True)
+    thread.start()
+    try:
+        yield [
+            {
+                "HOROVOD_CONTROLLER": "gloo",
+                "HOROVOD_CPU_OPERATIONS": "gloo",
+                "HOROVOD_GLOO_IFACE": _INTERFACE,
+                "HOROVOD_GLOO_RENDEZVOUS_ADDR": _LOOPBACK,
+                "HOROVOD_GLOO_RENDEZVOUS_PORT": str(server.server_address[1]),
+                "NCCL_SOCKET_IFNAME": _INTERFACE,
+                "HOROVOD_HOSTNAME": slot.hostname,
+                "HOROVOD_RANK": str(slot.rank),
+                "HOROVOD_SIZE": str(slot.size),
+                "HOROVOD_LOCAL_RANK": str(slot.local_rank),
+                "HOROVOD_LOCAL_SIZE": str(slot.local_size),
+                "HOROVOD_CROSS_RANK": str(slot.cross_rank),
+                "HOROVOD_CROSS_SIZE": str(slot.cross_size),
+            }
+            for slot in slots
+        ]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
-if __name__ == "__main__":
-    main()
+def loopback_problem() -> tuple[str, str] | None:
+    """Why the ranks of one machine cannot communicate, and the remedy; None if they can.
+
+    An address of an interface that is down can be listened at, and not be reached.
+    """
+    with socket.create_server((_LOOPBACK, 0)) as server, socket.socket() as client:
+        client.settimeout(_SECONDS)
+        if client.connect_ex(server.getsockname()):
+            return (
+                f"{_LOOPBACK} cannot be reached, so a training cannot have several workers",
+                f"ip link set {_INTERFACE} up",
+            )
+    return None

@@ -1,6 +1,6 @@
 """Launchers of a training's workers: the interface, and the back ends for this machine.
 
-horovodrun and mpirun come from this Python environment and need not be on the PATH.
+mpirun comes from this Python environment and need not be on the PATH.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,13 +20,12 @@ from components.parameters import parameters_of, plain
 from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import MPI, LaunchParameters, worker_parameters
-from components.train.launching.host_name import name_problem
+from components.train.launching.gloo import ranks_of_this_machine
 from components.train.launching.mpi import mpi_environment
-from components.train.launching.process import run_process
+from components.train.launching.process import run_processes
 from components.train.launching.relay import Relay
 
 MODULE = "components.train.worker"
-GLOO = "components.train.launching.gloo"
 # The scratch volume of a training pod.
 STAGE = "/stage"
 
@@ -53,7 +53,7 @@ class Launcher(Protocol):
 
 
 class LocalLauncher:
-    """Processes of this machine: one is started directly, several by horovodrun (Gloo) or mpirun (MPI).
+    """Processes of this machine, which communicate over Gloo, or over MPI, for which mpirun starts them.
 
     Args:
         transport: "gloo", "mpi" or "auto", which is Gloo.
@@ -68,16 +68,26 @@ class LocalLauncher:
         self._transport, self._prefix, self._python, self._module = transport, prefix, python, module
 
     def command(self, workers: int, arguments: Sequence[str]) -> list[str]:
-        """The command line that starts all workers."""
+        """The command line of a worker, or that of mpirun, which starts all of them."""
         worker = [self._python, "-m", self._module, *arguments]
-        if workers == 1:
+        if not self._by_mpirun(workers):
             return worker
-        if self._transport != MPI:
-            hosts = ["-np", str(workers), "-H", f"localhost:{workers}"]
-            return [self._python, "-m", GLOO, "--gloo", *hosts, *worker]
         exported = [word for name in self.environment() for word in ("-x", name)]
         binding = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output"]
         return [str(Path(self._prefix) / "bin" / "mpirun"), *binding, "-np", str(workers), *exported, *worker]
+
+    @contextmanager
+    def environments(self, workers: int) -> Iterator[list[dict[str, str]]]:
+        """The complete environment of each process to start, while the workers may run."""
+        own = os.environ | self.environment()
+        if workers == 1 or self._by_mpirun(workers):
+            yield [own]
+            return
+        with ranks_of_this_machine(workers) as ranks:
+            yield [own | rank for rank in ranks]
+
+    def _by_mpirun(self, workers: int) -> bool:
+        return workers > 1 and self._transport == MPI
 
     def environment(self) -> dict[str, str]:
         """The workers' environment variables, in addition to this process's."""
@@ -95,12 +105,10 @@ class LocalLauncher:
 
     def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
         """See ``Launcher``."""
-        if workers > 1 and self._transport != MPI and (problem := name_problem()):
-            raise KfrecError("; ".join(problem))
-        with log.open("w") as file:
-            relay = Relay(file, tagged=workers > 1)
+        with log.open("w") as file, self.environments(workers) as environments:
+            relay = Relay(file, tagged=self._by_mpirun(workers), several=workers > 1)
             with relay:
-                status = run_process(self.command(workers, arguments), os.environ | self.environment(), relay.line)
+                status = run_processes(self.command(workers, arguments), environments, relay.line)
         if relay.error is not None:
             raise relay.error
         if status == -signal.SIGKILL or relay.was_killed:

@@ -13,10 +13,10 @@ from components.errors import KfrecError, Unreachable
 from components.progress import Bar, emit
 from components.progress.events import parse
 
-# "[1,0]<stdout>:" of mpirun --tag-output, "[0]<stdout>:" of horovodrun.
-_TAG = re.compile(r"\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:")
-# Messages of horovodrun and mpirun for a rank killed by SIGKILL.
-_KILLED = re.compile(r"Exit code: (?:-9|137)\b|exited on signal 9\b")
+# "[1,0]<stdout>:" of mpirun --tag-output.
+_TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>:")
+# mpirun's message for a rank killed by SIGKILL.
+_KILLED = re.compile(r"exited on signal 9\b")
 # mpirun's word on a rank that a signal ended.
 _ENDED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) (exited on signal .*?)\.?$")
 _KEPT_LINES = 200
@@ -33,7 +33,8 @@ class Relay:
 
     Args:
         log: receives every line that is not an event.
-        tagged: whether a launcher prefixes each line with the rank; otherwise there is one worker.
+        tagged: whether mpirun prefixes each line of a rank with its number.
+        several: whether there are several ranks, so that the log says whose each line is.
 
     Attributes:
         error: the first error a worker reported, or None.
@@ -42,18 +43,18 @@ class Relay:
         was_killed: whether the launcher reported that a rank was killed.
     """
 
-    def __init__(self, log: IO[str], tagged: bool) -> None:
+    def __init__(self, log: IO[str], tagged: bool = False, several: bool = False) -> None:
         self.error: KfrecError | None = None
         self.crash = ""
         self.ended = ""
         self.was_killed = False
-        self._log, self._tagged = log, tagged
+        self._log, self._tagged, self._several = log, tagged, several or tagged
         self._bar: Bar | None = None
         self._last: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=_KEPT_LINES))
 
-    def line(self, stream: str, text: str) -> None:
-        """Takes one line of "stdout" or "stderr"."""
-        rank = _LAUNCHER if self._tagged else 0
+    def line(self, process: int, stream: str, text: str) -> None:
+        """Takes one line of a process's "stdout" or "stderr"; the process is a rank, or mpirun."""
+        rank = _LAUNCHER if self._tagged else process
         if tag := _TAG.search(text):
             rank, stream = int(tag[1]), tag[2]
             # mpirun repeats the tag within a line that was written in several calls.
@@ -62,7 +63,7 @@ class Relay:
         if event is not None:
             self._event(event)
             return
-        self._log.write(text + "\n" if not self._tagged else f"[{'launcher' if rank < 0 else rank}] {text}\n")
+        self._log.write(text + "\n" if not self._several else f"[{'launcher' if rank < 0 else rank}] {text}\n")
         self._last[rank].append(text)
         self.was_killed = self.was_killed or (rank == _LAUNCHER and bool(_KILLED.search(text)))
         if rank == _LAUNCHER and (ended := _ENDED.search(text)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from components.cluster.api import Cluster, Refused
@@ -83,7 +83,7 @@ class Attempts:
         """Deletes expired finished jobs of any training: the operator deletes only their launchers."""
         jobs = diagnosed("old MPIJobs", lambda: self._cluster.objects(TRAINING_LABEL), self._echo_once)
         for job in jobs or ():
-            if _is_expired(job, datetime.now(timezone.utc)):
+            if _is_expired(job, datetime.now(UTC)):
                 with suppress(Refused):
                     self._cluster.delete(_name(job))
 
@@ -170,5 +170,5 @@ def _is_expired(job: Json, now: datetime) -> bool:
     ended = job["status"].get("completionTime") or (condition(job, kind) or {}).get("lastTransitionTime")
     if not ended:
         return False
-    age = now - datetime.fromisoformat(ended[:19]).replace(tzinfo=timezone.utc)
+    age = now - datetime.fromisoformat(ended[:19]).replace(tzinfo=UTC)
     return age.total_seconds() > job["spec"]["runPolicy"].get("ttlSecondsAfterFinished", 0)

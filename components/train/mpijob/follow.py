@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from components.cluster.api import Cluster, Expired, Refused
 from components.errors import KfrecError
@@ -86,7 +86,7 @@ class LogFollower:
                     last = stamp
                     if self._left.is_set():
                         return
-                    self._relay.line("stdout", line)
+                    self._relay.line(0, "stdout", line)
                 return
             except Expired:
                 since = _seconds_since(last)
@@ -106,5 +106,5 @@ def _seconds_since(stamp: str) -> int | None:
     """Whole seconds since an RFC 3339 timestamp, plus a margin; None for an empty one."""
     if not stamp:
         return None
-    seconds = datetime.fromisoformat(stamp[:19]).replace(tzinfo=timezone.utc).timestamp()
+    seconds = datetime.fromisoformat(stamp[:19]).replace(tzinfo=UTC).timestamp()
     return max(1, math.ceil(time.time() - seconds) + 2)

@@ -50,7 +50,7 @@ def test_this_machine_can_run_kfrec(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert ("ok", "0.28.1, with Gloo and MPI") in told.of("horovod")
     assert told.of("mpi")[0][1].startswith("Open MPI 4.1.8 at ")
     assert [subject for _, subject, _ in told.lines] == [
-        "processor", "compiler", "horovod", "host name", "mpi", "gpu", "disk", "port",
+        "processor", "compiler", "horovod", "loopback", "mpi", "gpu", "disk", "port",
     ]  # fmt: skip
 
 
@@ -104,16 +104,16 @@ def test_horovod_is_not_installed(machine: Machine, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("content", "built_for", "state", "words"),
     [
-        (None, "2.15.1", MISSING, "built without TensorFlow; rebuild it"),
-        (b"", "2.15.1", MISSING, "with neither Gloo nor MPI"),
-        (b"..N7horovod6common13MPIControllerE..", "2.15.1", NOTE, "with MPI, without Gloo; several workers need"),
+        (None, "2.21.0", MISSING, "built without TensorFlow; rebuild it"),
+        (b"", "2.21.0", MISSING, "with neither Gloo nor MPI"),
+        (b"..N7horovod6common13MPIControllerE..", "2.21.0", NOTE, "with MPI, without Gloo; several workers need"),
         (
             b"..N7horovod6common14GlooControllerE..",
-            "2.15.1",
+            "2.21.0",
             NOTE,
             "with Gloo, without MPI: transport=mpi is not possible",
         ),
-        (b"..N7horovod6common14GlooControllerE..", "2.14.0", MISSING, "built for TensorFlow 2.14.0 and not for 2.15.1"),
+        (b"..N7horovod6common14GlooControllerE..", "2.20.0", MISSING, "built for TensorFlow 2.20.0 and not for 2.21.0"),
     ],
 )
 def test_builds_of_horovod(
@@ -155,7 +155,7 @@ def test_an_mpirun_that_does_not_work(machine: Machine) -> None:
     [
         ("tensorflow-cpu", "", 0, "none: tensorflow-cpu uses the CPU only; "),
         ("tensorflow-cpu", "", 2, "uses the CPU only, although NVIDIA's driver has 2"),
-        ("tensorflow", "2", 2, "2 seen by tensorflow 2.15.1"),
+        ("tensorflow", "2", 2, "2 seen by tensorflow 2.21.0"),
         ("tensorflow", "0", 0, "none seen by TensorFlow"),
         ("tensorflow", "0", 1, "none seen by TensorFlow, although NVIDIA's driver has 1; check CUDA_VISIBLE_DEVICES"),
         ("tensorflow", "no number", 0, "none seen by TensorFlow"),
@@ -166,7 +166,7 @@ def test_gpus(
 ) -> None:
     for number in range(driver):
         (machine.proc / "driver/nvidia/gpus" / f"0000:0{number}:00.0").mkdir(parents=True)
-    monkeypatch.setattr(checks, "_tensorflow", lambda: (package, "2.15.1"))
+    monkeypatch.setattr(checks, "_tensorflow", lambda: (package, "2.21.0"))
     monkeypatch.setattr(checks, "_GPUS", f"print('noise'); print('{seen}')")
     assert words in only(gpu, machine)[1]
 
@@ -191,31 +191,37 @@ def test_a_folder_that_cannot_be_written_to(machine: Machine, monkeypatch: pytes
 
 _IN_A_NAMESPACE = ["unshare", "--user", "--map-root-user", "--net", "--uts", "sh", "-c"]
 _HAS_NAMESPACES = bool(shutil.which("unshare")) and not subprocess.run([*_IN_A_NAMESPACE, "true"]).returncode
-_HOST_NAME = "from pathlib import Path; from pipelines.doctor.machine import *; print(*host_name(Machine(Path())))"
+_LOOPBACK = "from pathlib import Path; from pipelines.doctor.machine import *; print(*loopback(Machine(Path())))"
 
 
 @pytest.mark.skipif(not _HAS_NAMESPACES, reason="this user may not make network namespaces")
 @pytest.mark.parametrize(
     ("commands", "state", "words"),
-    [
-        ("ip link set lo up; hostname localhost", OK, "localhost resolves to an address of this machine"),
-        ("hostname localhost", NOTE, "remedy='ip link set lo up"),
-        ("ip link set lo up; hostname kfrec.invalid", NOTE, "add the line 127.0.0.1 kfrec.invalid to /etc/hosts"),
-    ],
+    [("ip link set lo up", OK, "reach each other"), ("true", NOTE, "remedy='ip link set lo up'")],
 )
-def test_host_names_of_a_machine_without_a_network(commands: str, state: str, words: str) -> None:
-    script = f"{commands}; exec '{sys.executable}' -c '{_HOST_NAME}'"
+def test_the_loopback_interface_of_a_machine_without_a_network(commands: str, state: str, words: str) -> None:
+    script = f"{commands}; exec '{sys.executable}' -c '{_LOOPBACK}'"
     done = subprocess.run([*_IN_A_NAMESPACE, script], capture_output=True, text=True, check=True)
     assert f"state='{state}'" in done.stdout and words in done.stdout
 
 
+_RANKS = "from components.train.loop.ranks import connect, disconnect; print(connect().size); disconnect()"
+
+
 @pytest.mark.skipif(not _HAS_NAMESPACES, reason="this user may not make network namespaces")
-def test_two_workers_are_refused_where_the_hosts_name_does_not_resolve(tmp_path: Path) -> None:
-    code = f"LocalLauncher('gloo').run(2, [], Path({str(tmp_path / 'log')!r}))"
+@pytest.mark.parametrize("commands", ["ip link set lo up", "true"])
+def test_two_workers_without_a_network_need_the_loopback_interface(tmp_path: Path, commands: str) -> None:
+    (tmp_path / "sizes.py").write_text(_RANKS)
     imports = "from pathlib import Path; from components.train.launching.launch import LocalLauncher"
-    script = f'ip link set lo up; hostname kfrec.invalid; exec {sys.executable} -c "{imports}; {code}"'
-    done = subprocess.run([*_IN_A_NAMESPACE, script], capture_output=True, text=True)
-    assert "KfrecError: kfrec.invalid resolves to no address of this machine" in done.stderr.splitlines()[-1]
+    code = f"LocalLauncher('gloo', module='sizes').run(2, [], Path({str(tmp_path / 'log')!r}))"
+    script = f'{commands}; hostname kfrec.invalid; exec {sys.executable} -c "{imports}; {code}"'
+    done = subprocess.run(
+        [*_IN_A_NAMESPACE, script], env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    if commands == "true":
+        assert done.stderr.splitlines()[-1].endswith("cannot have several workers; ip link set lo up")
+    else:
+        assert (tmp_path / "log").read_text().count("] 2\n") == 2, done.stderr
 
 
 def test_a_port_in_use_names_another(machine: Machine) -> None:

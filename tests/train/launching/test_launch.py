@@ -13,7 +13,7 @@ from components.steps.batch_size import require_divisible
 from components.steps.catalog import STEPS
 from components.train.launching.launch import LocalLauncher, worker_arguments
 from components.train.launching.mpi import mpi_environment
-from components.train.launching.process import run_process
+from components.train.launching.process import run_processes
 from tests.train.dataset import write_dataset
 from tests.train.ranks import LISTENING
 from tests.waiting import LONGEST, wait_for
@@ -31,23 +31,47 @@ def test_one_worker_needs_no_launcher(kind: str) -> None:
 
 
 @pytest.mark.parametrize("transport", ["auto", "gloo"])
-def test_several_workers_run_under_horovodrun_over_gloo(transport: str) -> None:
-    start = ["/env/bin/python", "-m", "components.train.launching.gloo", "--gloo", "-np", "3", "-H", "localhost:3"]
-    assert launcher(transport).command(3, ["--lr=0.5"]) == start + WORKER
+def test_each_of_several_workers_over_gloo_is_a_child_with_its_rank(transport: str) -> None:
+    own = launcher(transport)
+    assert own.command(3, ["--lr=0.5"]) == WORKER
+    with own.environments(3) as environments:
+        assert [given["HOROVOD_RANK"] for given in environments] == ["0", "1", "2"]
+        assert {given["HOROVOD_SIZE"] for given in environments} == {"3"}
+
+
+def test_no_password_is_in_the_command_line_of_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-key-of-the-test")
+    (tmp_path / "looks.py").write_text(_LOOKS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    log = tmp_path / "worker.log"
+    LocalLauncher("gloo", module="looks").run(2, ["a-word-of-the-test"], log)
+    seen = log.read_text()
+    assert seen.count("a-word-of-the-test") >= 2 and "a-key-of-the-test" not in seen
+
+
+# Prints the command lines of all processes.
+_LOOKS = """
+from pathlib import Path
+for path in Path("/proc").glob("[0-9]*/cmdline"):
+    try:
+        print(path.read_bytes().replace(b"\\0", b" ").decode(errors="replace"))
+    except OSError:
+        pass
+"""
 
 
 @pytest.mark.slow
 def test_workers_over_gloo_listen_on_this_machine_alone(two_ranks: Path) -> None:
-    assert json.loads((two_ranks / LISTENING).read_text()) == ["127.0.0.1"]
+    launcher, rank = json.loads((two_ranks / LISTENING).read_text())
+    assert launcher == ["127.0.0.1"] and set(rank) <= {"127.0.0.1"}
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has a safe path from 3.11 on")
 def test_a_worker_imports_nothing_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("yaml", "numpy", "tqdm", "components"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
     own = LocalLauncher("gloo", module="components.errors")
-    assert run_process(own.command(1, []), os.environ | own.environment(), lambda stream, text: None) == 0
+    assert run_processes(own.command(1, []), [os.environ | own.environment()], lambda *line: None) == 0
     assert not (tmp_path / "ran").exists()
 
 
@@ -87,19 +111,25 @@ def test_a_batch_the_workers_cannot_share_names_the_nearest_that_they_can(batch:
 
 
 def test_every_line_of_a_child_is_handed_over() -> None:
-    seen: list[tuple[str, str]] = []
+    seen: list[tuple[int, str, str]] = []
     code = "import sys; print('one'); print('two', file=sys.stderr); sys.exit(7)"
-    status = run_process([sys.executable, "-c", code], os.environ, lambda name, line: seen.append((name, line)))
+    status = run_processes([sys.executable, "-c", code], [os.environ], lambda *line: seen.append(line))
     assert status == 7
-    assert sorted(seen) == [("stderr", "two"), ("stdout", "one")]
+    assert sorted(seen) == [(0, "stderr", "two"), (0, "stdout", "one")]
+
+
+def test_a_child_that_fails_stops_the_others() -> None:
+    code = "import os, sys, time; os.environ['FAILS'] == '1' and sys.exit(7); time.sleep(3600)"
+    environments = [os.environ | {"FAILS": fails} for fails in ("0", "1", "0")]
+    assert run_processes([sys.executable, "-c", code], environments, lambda *line: None) == 7
 
 
 def test_a_terminated_step_takes_its_workers_with_it(tmp_path: Path) -> None:
     grandchild = "import time, os; print(os.getpid(), flush=True); time.sleep(3600)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
     step = (
-        "import os, sys\nfrom components.train.launching.process import run_process\n"
-        f"run_process([sys.executable, '-c', {child!r}], os.environ, lambda name, line: print(line, flush=True))"
+        "import os, sys\nfrom components.train.launching.process import run_processes\n"
+        f"run_processes([sys.executable, '-c', {child!r}], [os.environ], lambda *line: print(line[-1], flush=True))"
     )
     process = subprocess.Popen([sys.executable, "-c", step], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

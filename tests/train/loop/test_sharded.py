@@ -32,7 +32,7 @@ OTHERS = {
 def rank_main(ranks: Ranks, folder: Path, cases: Mapping[str, tuple[Mapping[str, str], str, bool, int, bool]]) -> None:
     """What a rank does."""
     for name, case in cases.items():
-        np.savez(folder / f"{name}-{ranks.rank}.npz", **train(ranks, *case))
+        np.savez(folder / f"{name}-{ranks.rank}.npz", allow_pickle=False, **train(ranks, *case))
     if ranks.size == 2:
         table_models.main(ranks, folder)
 
