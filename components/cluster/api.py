@@ -19,6 +19,7 @@ from kubernetes import client, config, watch
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
+from components.certificates import certificate_problem
 from components.errors import KfrecError
 from components.lifetime import Stopped
 
@@ -296,6 +297,8 @@ class Cluster:
                 else:
                     raise refused(error) from error
             except HTTPError as error:
+                if problem := certificate_problem(error):
+                    raise KfrecError(f"the Kubernetes API at {self._host}: {problem}") from None
                 reason = f"does not answer ({type(error).__name__})"
             away = time.monotonic() - started
             if away > longest:

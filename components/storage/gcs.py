@@ -14,6 +14,7 @@ from google.auth import exceptions as auth
 from google.cloud import storage
 from google.cloud.storage.retry import DEFAULT_RETRY
 
+from components.certificates import certificate_problem
 from components.errors import KfrecError
 from components.storage.checksum import Checksum
 from components.storage.opening import bucket_and_prefix
@@ -114,4 +115,6 @@ class GcsStore(Store):
         except api.GoogleAPICallError as error:
             raise KfrecError(f"{url}: the service answered {error.code} {error.message}; check the source") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, auth.TransportError) as error:
+            if problem := certificate_problem(error):
+                raise KfrecError(f"{url}: {problem}") from error
             raise Unavailable("could not connect, or the connection broke off") from error

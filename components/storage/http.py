@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import requests
 import urllib3
 
+from components.certificates import certificate_problem
 from components.errors import KfrecError
 from components.secrets import HIDDEN, without_password
 from components.storage.blocked import session
@@ -87,6 +88,8 @@ class HttpStore(Store):
                 allow_redirects=True,
             )
         except (requests.ConnectionError, requests.Timeout) as error:
+            if problem := certificate_problem(error):
+                raise KfrecError(f"{url}: {problem}") from error
             raise Unavailable(_reason(error, self.timeout)) from error
         except requests.RequestException as error:
             raise KfrecError(f"{url}: {without_password(str(error))}; check the source") from error
@@ -156,7 +159,7 @@ def _retry_after(response: requests.Response) -> float:
     if text.isdigit():
         return float(text)
     try:
-        return max(0.0, (parsedate_to_datetime(text) - datetime.now(timezone.utc)).total_seconds())
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):
         return 0.0
 

@@ -16,6 +16,7 @@ from botocore import UNSIGNED
 from botocore import exceptions as boto
 from botocore.config import Config
 
+from components.certificates import certificate_problem
 from components.errors import KfrecError
 from components.storage.blocked import require_no_metadata
 from components.storage.checksum import Checksum, md5_from_hex
@@ -111,6 +112,8 @@ class S3Store(Store):
             status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             raise _explained(url, code, status) from error
         except (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError) as error:
+            if problem := certificate_problem(error):
+                raise KfrecError(f"{url}: {problem}") from error
             raise Unavailable("could not connect, or the connection broke off") from error
         except boto.BotoCoreError as error:
             raise KfrecError(f"{url}: {error}; check the AWS settings of this account") from error

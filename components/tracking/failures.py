@@ -6,6 +6,7 @@ import re
 from http import HTTPStatus
 from typing import Any
 
+from components.certificates import certificate_problem
 from components.errors import KfrecError, Unreachable
 from components.secrets import without_password
 
@@ -36,6 +37,8 @@ def unusable(uri: str, error: Any) -> KfrecError:
     if isinstance(error, ModuleNotFoundError):
         package = _PACKAGES.get(error.name or "", error.name)
         return KfrecError(f"{server} needs the package {package}, which is not installed; install it, or {_REMEDY}")
+    if problem := certificate_problem(error):
+        return KfrecError(f"{server}: {problem}")
     if answered := status_of(error):
         return _answered(server, answered, error)
     if is_unreachable(error):

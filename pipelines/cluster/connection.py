@@ -17,6 +17,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.utils import select_proxy
 
+from components.certificates import certificate_problem
 from components.errors import KfrecError
 
 if TYPE_CHECKING:
@@ -155,12 +156,8 @@ def _probe(host: str, token: str, path: str, timeout: tuple[float, float]) -> di
             f"{host}: its proxy does not answer; correct HTTPS_PROXY, or add the host to NO_PROXY"
         ) from None
     except requests.exceptions.SSLError as error:
-        if "CERTIFICATE_VERIFY_FAILED" not in str(error):
-            raise KfrecError(f"{host}: does not speak TLS; write http:// or correct the port") from None
-        raise KfrecError(
-            f"{host}: its certificate is not trusted; set REQUESTS_CA_BUNDLE to the file of its certificate authority, "
-            "and name the host as the certificate does"
-        ) from None
+        problem = certificate_problem(error) or "does not speak TLS; write http:// or correct the port"
+        raise KfrecError(f"{host}: {problem}") from None
     except requests.RequestException as error:
         raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
     if answer.status_code in (401, 403):

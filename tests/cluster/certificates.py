@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import yaml
@@ -14,6 +14,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _VALID = timedelta(days=2)
+_SIGNS = x509.KeyUsage(
+    digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
+    key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+)  # fmt: skip
 
 
 class Authority:
@@ -21,14 +25,18 @@ class Authority:
 
     Args:
         folder: where certificates and keys are written; `ca.crt` is the authority's own.
+        strict: whether certificates have the extensions that Python asks for from 3.13 on.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, strict: bool = True) -> None:
+        self.folder, self._strict = folder, strict
         folder.mkdir()
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test cluster")])
         built = self._builder(self._name, self._key).add_extension(x509.BasicConstraints(True, None), critical=True)
+        if strict:
+            own = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+            built = built.add_extension(_SIGNS, critical=True).add_extension(own, critical=False)
         self.file = self._written("ca", built.sign(self._key, hashes.SHA256()), self._key)
 
     def certificate(self, name: str, user: str, groups: Sequence[str] = (), hosts: Sequence[str] = ()) -> Path:
@@ -45,6 +53,9 @@ class Authority:
         subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
         built = self._builder(subject, key).add_extension(usages, critical=False)
+        if self._strict:
+            authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+            built = built.add_extension(authority, critical=False)
         if hosts:
             built = built.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
         return self._written(name, built.sign(self._key, hashes.SHA256()), key)
@@ -73,7 +84,7 @@ class Authority:
         return file
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
