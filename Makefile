@@ -1,15 +1,15 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-processors lint format manifests images cluster-test reference docs bench bench-full bench-gpu-model chaos ui clean
+.PHONY: help setup run test test-fast test-processors lint format manifests images cluster-test reference docs bench bench-full bench-gpu-model chaos audit ui clean
 
 UV_PINNED := .ci/uv.txt
 UV := .uv/bin/uv
-# The first interpreter on the path that is really a Python 3.10 or 3.11. Without one, uv brings a Python 3.11.
-PYTHON ?= $(shell for p in python3.11 python3.10 python3 python; do \
-	$$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 11))' 2>/dev/null \
+# The newest interpreter on the path that is really a Python 3.11 to 3.13. Without one, uv brings a Python 3.13.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& $$p -c 'import sys; print(sys.executable)' && break; done)
-MANAGED := .uv/python3.11
+MANAGED := .uv/python3.13
 BASE = $(or $(PYTHON),$(MANAGED))
 # It only sets up uv, so it may be a newer one.
 HOST_PYTHON = $(or $(PYTHON),$(shell command -v python3 || command -v python))
@@ -19,6 +19,8 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE ?= copy
+# Where Horovod's build finds its cmake.
+export PATH := $(CURDIR)/images/horovod:$(PATH)
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -26,7 +28,7 @@ help: ## list the commands
 setup: $(READY) ## install everything into .venv (the first time compiles Horovod)
 
 $(UV):
-	@test -n "$(HOST_PYTHON)" || { echo "error: no Python found; install Python 3.10 or newer, or say make PYTHON=/path/to/python" >&2; exit 2; }
+	@test -n "$(HOST_PYTHON)" || { echo "error: no Python found; install Python 3.11 or newer, or say make PYTHON=/path/to/python" >&2; exit 2; }
 	@echo "setting up uv in .uv"
 	@if $(HOST_PYTHON) -c 'import ensurepip' 2>/dev/null; then \
 	  $(HOST_PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(UV_PINNED); \
@@ -36,14 +38,17 @@ $(UV):
 	else echo "error: $(HOST_PYTHON) has neither venv nor pip; on Debian: apt-get install python3-venv" >&2; exit 2; fi
 
 $(MANAGED): | $(UV)
-	@echo "no Python 3.10 or 3.11 found: uv brings a Python 3.11 into .uv (UV_PYTHON_INSTALL_MIRROR names another source)"
-	@told=$$(UV_PYTHON_DOWNLOADS=manual $(UV) python install --no-bin --install-dir .uv/python 3.11 2>&1) || { echo "$$told" >&2; exit 2; }
-	@ln -sfn "$$(UV_PYTHON_INSTALL_DIR=.uv/python $(UV) python find --managed-python 3.11)" $@
+	@echo "no Python 3.11 to 3.13 found: uv brings a Python 3.13 into .uv (UV_PYTHON_INSTALL_MIRROR names another source)"
+	@told=$$(UV_PYTHON_DOWNLOADS=manual $(UV) python install --no-bin --install-dir .uv/python 3.13 2>&1) || { echo "$$told" >&2; exit 2; }
+	@ln -sfn "$$(UV_PYTHON_INSTALL_DIR=.uv/python $(UV) python find --managed-python 3.13)" $@
 
 $(READY): pyproject.toml uv.lock | $(UV) $(if $(PYTHON),,$(MANAGED))
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || { echo "error: no C++ compiler found; Horovod needs one (on Debian: apt-get install g++)" >&2; exit 2; }
-	@test -d .venv/lib || echo "installing about 230 packages into .venv and compiling Horovod from source: usually 4 to 8 minutes the first time; the build is cached, so later it takes seconds"
-	@$(UV) sync --locked --all-extras --python $(BASE)
+	@$(BASE) -c 'import os, sys, sysconfig; \
+	  sys.exit(sys.version_info >= (3, 12) and not os.path.isfile(os.path.join(sysconfig.get_path("include"), "Python.h")))' || \
+	  { echo "error: $(BASE) has no headers (Python.h); NVTabular needs them from Python 3.12 on (on Debian: apt-get install python3-dev)" >&2; exit 2; }
+	@test -d .venv/lib || echo "installing about 240 packages into .venv and compiling Horovod from source: usually 4 to 8 minutes the first time; the build is cached, so later it takes seconds"
+	@$(UV) sync --locked --all-extras --no-extra gpu --python $(BASE)
 	@echo "compiling the training kernels for this processor: half a minute, once"
 	@.venv/bin/python -m pipelines.kernels
 	@touch $@
@@ -73,6 +78,9 @@ manifests: $(READY) ## write every pipeline, for KFP and for kubectl, to manifes
 reference: $(READY) ## write the reference pages of docs/ from the code
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md
 	@.venv/bin/python -m pipelines.reference.commands > docs/commands.md
+
+audit: $(READY) ## look for published vulnerabilities of the lock file: make audit [ADVISORIES=folder or archive of OSV records]
+	@$(if $(ADVISORIES),.venv/bin/python -m images.audit "$(ADVISORIES)",$(UV) audit --locked)
 
 docs: $(READY) ## build the pages of docs/ as a site in build/docs
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet

@@ -34,10 +34,10 @@ def write_steps(folder: Path, rows: int, seed: int = 1) -> float:
     numbers = [shapes[number % len(shapes)](values) for number, values in enumerate(normal)]
 
     def above(number: int) -> np.ndarray:
-        return numbers[number] > np.quantile(numbers[number], random.uniform(0.15, 0.85))
+        return np.asarray(numbers[number] > np.quantile(numbers[number], random.uniform(0.15, 0.85)), np.float64)
 
     logits = np.full(rows, -1.0)
-    for number in np.repeat(np.arange(_NUMBERS), 2):
+    for number in np.repeat(np.arange(_NUMBERS), 2).tolist():
         logits += random.normal(0, 0.25) * (above(number) - 0.5)
     for _ in range(_PAIRS):
         one, other = random.choice(_NUMBERS, 2, replace=False)

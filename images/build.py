@@ -1,6 +1,6 @@
 """Builds the images: ``python -m images.build [--registry PREFIX] [--revision NAME] [--push] [--dry-run] [IMAGE ...]``.
 
-Every build exports an image's requirements from uv.lock, so they are never stale.
+Each installs its extras from uv.lock.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import argparse
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -17,7 +17,6 @@ import yaml
 from components.images import VERSION
 
 ROOT = Path(__file__).parents[1]
-REQUIREMENTS = ROOT / "build" / "images"
 PLATFORM = "linux/amd64"
 
 
@@ -28,17 +27,21 @@ class Image:
     name: str
     base: str
     extras: tuple[str, ...]
-    provided: tuple[str, ...]
     steps: tuple[str, ...]
     imports: tuple[str, ...]
     digest: str = ""
 
-    def export_command(self, uv: str) -> list[str]:
-        """The command that writes the image's requirements, with hashes, to stdout."""
-        extras = [word for extra in self.extras for word in ("--extra", extra)]
-        left_out = [word for name in self.provided for word in ("--prune", name, "--no-emit-package", name)]
-        shared = ["--locked", "--no-default-groups", "--no-emit-project", "--no-header", "--no-annotate"]
-        return [uv, "export", *shared, *extras, *left_out]
+    def without_gpu(self) -> Image:
+        """The same image with TensorFlow for CPUs, to be built with ``CUDA=``."""
+        return replace(self, extras=tuple("tensorflow" if extra == "gpu" else extra for extra in self.extras))
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """Arguments of the build that say what is in the image."""
+        return {
+            "EXTRAS": " ".join(f"--extra {extra}" for extra in self.extras),
+            "IMPORTS": " ".join(self.imports),
+        }
 
     def build_command(self, registry: str, revision: str, push: bool) -> list[str]:
         """The command that builds the image for a registry, and pushes or loads it."""
@@ -48,7 +51,7 @@ class Image:
             "DIGEST": self.digest,
             "VERSION": VERSION,
             "REVISION": revision,
-            "IMPORTS": " ".join(self.imports),
+            **self.arguments,
         }
         arguments = [word for name, value in values.items() for word in ("--build-arg", f"{name}={value}")]
         end = ["--push"] if push else ["--load"]
@@ -65,7 +68,6 @@ def load_images() -> dict[str, Image]:
             name,
             entry["base"],
             extras=tuple(entry["extras"]),
-            provided=tuple(entry["provided"]),
             steps=tuple(entry["steps"]),
             imports=tuple(entry["imports"]),
             digest=digests[name],
@@ -84,7 +86,6 @@ def main() -> int:
     )
     parser.add_argument("--push", action="store_true", help="push instead of keeping the image here")
     parser.add_argument("--dry-run", action="store_true", help="only print the commands")
-    parser.add_argument("--uv", default=str(ROOT / ".uv" / "bin" / "uv"), metavar="FILE", help="default %(default)s")
     options = parser.parse_args()
     if unknown := set(options.images) - set(images):
         parser.error(f"unknown image {', '.join(sorted(unknown))}; the images are {', '.join(images)}")
@@ -92,7 +93,6 @@ def main() -> int:
         revision = options.revision or _output(["git", "rev-parse", "HEAD"])
     except (OSError, subprocess.CalledProcessError):
         parser.error(f"git finds no revision of {ROOT}; give --revision NAME, or make images REVISION=NAME")
-    REQUIREMENTS.mkdir(parents=True, exist_ok=True)
     for name in options.images or images:
         image = images[name]
         command = image.build_command(options.registry, revision, options.push)
@@ -100,7 +100,6 @@ def main() -> int:
             print(f"{name}: images/digests.yaml pins no content of {image.base}", file=sys.stderr)
         print(shlex.join(command), flush=True)
         if not options.dry_run:
-            (REQUIREMENTS / f"{name}.txt").write_text(_output(image.export_command(options.uv)))
             subprocess.run(command, cwd=ROOT, check=True)
     return 0
 

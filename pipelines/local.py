@@ -374,8 +374,8 @@ def _exit_statuses() -> Iterator[list[int]]:
     statuses: list[int] = []
     run_step = handler.run_local_subprocess
 
-    def noted(full_command: list[str]) -> int:
-        statuses.append(run_step(full_command=full_command))
+    def noted(**of_step: Any) -> int:
+        statuses.append(run_step(**of_step))
         return statuses[-1]
 
     handler.run_local_subprocess = noted

@@ -12,7 +12,7 @@ import yaml
 
 from components.cluster.template import container_security, own_labels, pod_security
 from components.errors import KfrecError
-from components.images import image
+from components.images import step_image
 
 PORT = 8080
 # A Deployment: scaling to zero is no use to a server that loads TensorFlow first, and Knative allows less of a pod.
@@ -39,7 +39,7 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
     probe = {"httpGet": {"path": "/ping", "port": PORT}}
     container = {
         "name": "kserve-container",
-        "image": image("predict", registry),
+        "image": step_image(registry),
         "command": ["mlflow", "models", "serve"],
         "args": [f"--model-uri=models:/{model}/{version}", "--env-manager=local", "--host=0.0.0.0", f"--port={PORT}"],
         "ports": [{"containerPort": PORT, "protocol": "TCP"}],

@@ -10,7 +10,7 @@ from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
 from components import registry
-from components.images import image
+from components.images import step_image
 from components.parameters import parameters_of
 from components.steps.catalog import STEPS, Step
 from pipelines.defaults import Pipeline
@@ -38,7 +38,7 @@ def component(step_name: str, pipeline: Pipeline) -> BaseComponent:
         pipeline: defines model, data set and task.
     """
     step = STEPS[step_name]
-    return dsl.component(base_image=image(step_name), install_kfp_package=False)(_function(step, pipeline))
+    return dsl.component(base_image=step_image(), install_kfp_package=False)(_function(step, pipeline))
 
 
 def extensions_of(step: Step, pipeline: Pipeline) -> str:

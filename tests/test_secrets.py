@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -126,8 +126,8 @@ def test_a_run_hands_its_steps_a_password_by_the_environment_alone(
     source = f"{server.url.replace('://', f'://me:{CANARY}@')}/data?token={CANARY}"
     commands: list[str] = []
 
-    def run_step(full_command: Sequence[str]) -> int:
-        commands.extend(full_command)
+    def run_step(full_command: Sequence[str], env_vars: Mapping[str, str]) -> int:
+        commands.extend([*full_command, *env_vars.values()])
         return _run_step(full_command)
 
     words = ["--model=din", f"--source={source}", "--set=files=reviews_a.json.gz,meta_a.json.gz"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
+import tf_keras as keras
 
 _WIDTH, _HIDDEN, _DROPOUT = 16, (128, 64), 0.3
 _RATE, _BATCH, _EPOCHS, _PATIENCE = 0.001, 256, 30, 3
@@ -13,7 +14,7 @@ _RATE, _BATCH, _EPOCHS, _PATIENCE = 0.001, 256, 30, 3
 Split = tuple[np.ndarray, np.ndarray]
 
 
-def build(model: str, cardinalities: Sequence[int], l2: float) -> tf.keras.Model:
+def build(model: str, cardinalities: Sequence[int], l2: float) -> keras.Model:
     """A compiled model of ids ``[B, columns]``.
 
     Args:
@@ -21,9 +22,9 @@ def build(model: str, cardinalities: Sequence[int], l2: float) -> tf.keras.Model
         cardinalities: largest id of each column.
         l2: penalty of each embedding table.
     """
-    layers = tf.keras.layers
-    ids = tf.keras.Input([len(cardinalities)], dtype=tf.int32)
-    penalty = tf.keras.regularizers.L2(l2)
+    layers = keras.layers
+    ids = keras.Input([len(cardinalities)], dtype=tf.int32)
+    penalty = keras.regularizers.L2(l2)
 
     def embedded(width: int) -> list[tf.Tensor]:
         return [
@@ -44,18 +45,16 @@ def build(model: str, cardinalities: Sequence[int], l2: float) -> tf.keras.Model
     logit = layers.Dense(1)(x)
     if model == "wide_and_deep":
         logit = layers.Add()([logit, *embedded(1)])
-    built = tf.keras.Model(ids, logit)
+    built = keras.Model(ids, logit)
     built.compile(
-        tf.keras.optimizers.Adam(_RATE),
-        tf.keras.losses.BinaryCrossentropy(from_logits=True),
-        metrics=[tf.keras.metrics.AUC(2000, from_logits=True, name="auc")],
+        keras.optimizers.Adam(_RATE),
+        keras.losses.BinaryCrossentropy(from_logits=True),
+        metrics=[keras.metrics.AUC(2000, from_logits=True, name="auc")],
     )
     return built
 
 
-def fit(
-    model: str, cardinalities: Sequence[int], l2: float, seed: int, train: Split, validation: Split
-) -> tf.keras.Model:
+def fit(model: str, cardinalities: Sequence[int], l2: float, seed: int, train: Split, validation: Split) -> keras.Model:
     """Trains, and restores the weights of the epoch with the best AUC on the validation samples.
 
     Args:
@@ -66,8 +65,8 @@ def fit(
         train: ids ``[rows, columns]`` and labels.
         validation: the same, which judge the epochs.
     """
-    tf.keras.utils.set_random_seed(seed)
+    keras.utils.set_random_seed(seed)
     built = build(model, cardinalities, l2)
-    stop = tf.keras.callbacks.EarlyStopping("val_auc", patience=_PATIENCE, mode="max", restore_best_weights=True)
+    stop = keras.callbacks.EarlyStopping("val_auc", patience=_PATIENCE, mode="max", restore_best_weights=True)
     built.fit(*train, _BATCH, _EPOCHS, verbose=0, validation_data=validation, callbacks=[stop])
     return built

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
-from tensorflow import keras
+import tf_keras as keras
 
 from components.models.sim.model import Sim
 

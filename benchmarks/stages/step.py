@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tf_keras as keras
 
 from benchmarks.machine import matmul_gflops
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
@@ -33,7 +34,7 @@ def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:
     reference({name: values for name, values in tensors(8, 0).items() if name != "label"})
     copy_weights(model, reference)
     features = {name: kind for name, kind in signature(specification()).items() if name != "label"}
-    step = training_step(reference, tf.keras.optimizers.Adam(0.01), features)
+    step = training_step(reference, keras.optimizers.Adam(0.01), features)
 
     def run(features: Batch) -> tf.Tensor:
         values = dict(features)

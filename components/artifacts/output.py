@@ -29,11 +29,13 @@ def output_folder(output: Path | str, step: str, reads: Iterable[Path | str] = (
         )
     try:
         resolved = Path(output).resolve()
+        if resolved.is_symlink():  # a loop, from Python 3.13 on
+            raise RuntimeError
         _require_apart(resolved, [Path(folder).expanduser().resolve() for folder in reads])
         _require_replaceable(resolved, step)
     except OSError as error:
         raise explain_os_error(error, output) or error from error
-    except RuntimeError:  # a loop of symbolic links, before Python 3.13
+    except RuntimeError:  # a loop of symbolic links, before Python 3.13 as resolve() finds it
         raise KfrecError(f"{output}: its symbolic links form a loop; choose another folder") from None
     return resolved
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -115,7 +115,7 @@ def format_time(seconds: float | None) -> str:
     """A time as a date and hour in UTC, such as "2014-07-23 00:00"; "–" if there is none."""
     if seconds is None:
         return "–"
-    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M}"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 
 
 # Shares below this one count as it: an empty bin would make the index infinite.

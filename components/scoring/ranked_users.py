@@ -59,7 +59,7 @@ def rank_test_users(
     seen, targets = place_of[sampled.events[:, :-1]], place_of[sampled.events[:, -1]]
 
     # As of Catalogue.cold, with places instead of names.
-    has_items = (sampled.events[:, :-1] > 0).any(1)
+    has_items = np.any(sampled.events[:, :-1] > 0, axis=1)
     learned = np.zeros(1) if catalogue.counts is None else np.append(catalogue.counts > 0, False)[seen]
     cold = has_items & ~learned.any(1) if catalogue.counts is not None else np.zeros(count, bool)
     popularity = None if catalogue.counts is None else catalogue.counts.astype(np.float64)

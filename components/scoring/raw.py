@@ -40,11 +40,7 @@ class Scored:
     @property
     def unknown_ids(self) -> np.ndarray:
         """Over all columns, int32 ``[n]``."""
-        return (
-            np.sum(list(self.unknown.values()), axis=0, dtype=np.int32)
-            if self.unknown
-            else np.zeros(self.rows, np.int32)
-        )
+        return sum(self.unknown.values(), start=np.zeros(self.rows, np.int32))
 
 
 @dataclass(frozen=True)

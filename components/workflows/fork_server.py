@@ -16,7 +16,7 @@ def cores() -> int:
 @cache
 def start() -> None:
     """Starts the fork server, unless it runs; it imports in the background."""
-    forkserver.set_forkserver_preload(["distributed", "components.workflows.nvtabular_quiet"])
+    forkserver.set_forkserver_preload(["components.workflows.nvtabular_quiet", "distributed"])
     forkserver.ensure_running()
 
 

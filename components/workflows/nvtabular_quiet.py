@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 import warnings
 
+from components.workflows import configured_dask  # before Merlin imports Dask
+
 for _expected in (
     "(PyTorch|Triton|Tensorflow) dtype mappings did not load",
     "Initializing an NVTabular Dataset in CPU mode",
@@ -29,4 +31,5 @@ finally:
     if _without_tensorflow:
         del sys.modules["tensorflow"]
 
+assert configured_dask.dask
 __all__ = ["ColumnSchema", "ColumnSelector", "Dataset", "Schema", "Workflow", "cudf", "cupy", "dispatch", "ops"]

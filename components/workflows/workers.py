@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-import dask
 from dask.delayed import Delayed
 
 from components.errors import KfrecError, WorkerCrashed
 from components.images import VERSION
 from components.lifetime import Stopped
 from components.workflows import fork_server
+from components.workflows.configured_dask import dask
 
 _CONNECT_SECONDS = 10
 # Importing from a cold disk takes its time.

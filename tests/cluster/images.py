@@ -1,4 +1,4 @@
-"""The images that a test cluster's pods run, built with podman on stand-ins of their bases."""
+"""The images that a test cluster's pods run, built with podman on a stand-in for their base, and without CUDA."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from components.images import VERSION
-from images.build import REQUIREMENTS, ROOT, Image, load_images
-from tests.cluster.bases import CPU, base_of
+from images.build import ROOT, load_images
+from tests.cluster.bases import BASE, make_base
 from tests.cluster.build import CACHE
 from tests.cluster.containerd import write_config
 from tests.cluster.isolation import isolated
@@ -26,9 +26,17 @@ _IDENTITIES = "images.json"
 _POSTGRES = Path(__file__).with_name("postgres")
 _SOURCES = [
     ROOT / name
-    for name in ("images", "components", "pipelines", "benchmarks", "pyproject.toml", "uv.lock", "README.md")
+    for name in (
+        "images",
+        "components",
+        "pipelines",
+        "benchmarks",
+        "pyproject.toml",
+        "uv.lock",
+        "README.md",
+        ".ci/uv.txt",
+    )
 ]
-_UV = str(ROOT / ".uv" / "bin" / "uv")
 # podman asks for more than a machine may give that is a container itself.
 _LIMITS = ("--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096")
 
@@ -74,18 +82,16 @@ def _digest(programs: Mapping[str, Path]) -> str:
 
 def _built(programs: Mapping[str, Path]) -> list[str]:
     """Builds kfrec's images, and those that a node needs beside them; returns their names."""
-    made = load_images()
-    bases = {name: base_of(image, _UV) for name, image in made.items()}
+    base = make_base()
     runtime = _runtime()
     names = []
-    for name, image in made.items():
+    for name, image in load_images().items():
         tag = f"{REGISTRY}/kfrec-{name}:{VERSION}"
-        _write_requirements(image)
-        values = {"BASE": bases[name], "IMPORTS": " ".join(image.imports)}
+        values = {"BASE": base, "CUDA": "", **image.without_gpu().arguments}
         _build(runtime, ROOT / "images" / name / "Dockerfile", tag, values, ROOT)
         names.append(tag)
-    _build(runtime, _POSTGRES / "Dockerfile", POSTGRES, {"BASE": CPU}, _POSTGRES)
-    _podman(["build", "-q", "-t", PAUSE, "-"], f'FROM {CPU}\nENTRYPOINT ["sleep", "infinity"]\n')
+    _build(runtime, _POSTGRES / "Dockerfile", POSTGRES, {"BASE": base}, _POSTGRES)
+    _podman(["build", "-q", "-t", PAUSE, "-"], f'FROM {base}\nENTRYPOINT ["sleep", "infinity"]\n')
     manager = "FROM scratch\nCOPY kueue /manager\nUSER 65532:65532\n"
     _podman(["build", "-q", "-t", KUEUE, "-f", "-", str(programs["kueue"])], manager)
     return [PAUSE, POSTGRES, KUEUE, *names]
@@ -136,18 +142,12 @@ def _import(name: str, socket: Path) -> None:
         raise RuntimeError(f"{name}: {told.decode()[-2000:]}{done.stderr[-2000:]}")
 
 
-def _write_requirements(image: Image) -> None:
-    REQUIREMENTS.mkdir(parents=True, exist_ok=True)
-    exported = subprocess.run(image.export_command(_UV), cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    (REQUIREMENTS / f"{image.name}.txt").write_text(exported)
-
-
 def _runtime() -> list[str]:
     """The option of the first runtime that starts a container here."""
     reasons = []
     for runtime in ([], ["--runtime", "runc"], ["--runtime", "crun"]):
         options = ["--rm", "--network=host", *_LIMITS, "--entrypoint", "true"]
-        done = subprocess.run(["podman", *runtime, "run", *options, CPU], capture_output=True, text=True)
+        done = subprocess.run(["podman", *runtime, "run", *options, BASE], capture_output=True, text=True)
         if done.returncode == 0:
             return runtime
         reasons.append(" ".join(done.stderr.split()))

@@ -28,10 +28,9 @@ _SCRATCH = {
     name.strip("/.").replace("/", "-") + "-scratch": name
     for name in ("/gcs", "/s3", "/minio", "/.local", "/.cache", "/.config")
 }
-# As with defaultSecurityContextRunAsNonRoot; the user is the image's.
+# What KFP adds to that of the compiled pipeline; the user is the image's.
 _SECURITY = {
-    "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True,
-    "seccompProfile": {"type": "RuntimeDefault"},
+    "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
 }  # fmt: skip
 
 
@@ -186,7 +185,7 @@ class Run:
             "args": [*executor["command"], *executor["args"]],
             "env": self._environment(task, executor, settings, attempt),
             "resources": _resources(executor["resources"]),
-            "securityContext": _SECURITY,
+            "securityContext": _SECURITY | settings.get("securityContext", {}),
             "volumeMounts": mounts,
         }
         spec = {

@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +230,7 @@ class KfpApi:
         identifier = str(uuid.uuid4())
         self._born[identifier] = len(self._born)
         self._require_room(body)
-        kind[identifier] = {key: identifier, "created_at": _shown_time(datetime.now(timezone.utc)), **body}
+        kind[identifier] = {key: identifier, "created_at": _shown_time(datetime.now(UTC)), **body}
         return kind[identifier]
 
     def _get(self, kind: dict[str, Json], identifier: str) -> Json:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ CORE = f"/api/v1/namespaces/{NAMESPACE}"
 
 def now() -> str:
     """RFC 3339 with nanoseconds, as the kubelet stamps log lines."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f") + f"{time.monotonic_ns() % 1000:03d}Z"
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + f"{time.monotonic_ns() % 1000:03d}Z"
 
 
 class KubernetesApi:
@@ -308,7 +308,7 @@ class _Handler(QuietHandler):
         since = ""
         if "sinceSeconds" in query:
             begin = time.time() - float(query["sinceSeconds"])
-            since = datetime.fromtimestamp(begin, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+            since = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         self._begin_stream()
         sent = 0
         position = max(0, len(state.logs[pod]) - int(query["tailLines"])) if "tailLines" in query else 0

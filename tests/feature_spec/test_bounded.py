@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +15,8 @@ from components.feature_spec.bounded import read_bounded
 
 def test_a_vocabulary_is_read_as_it_is(tmp_path: Path) -> None:
     values = [f"item {number}" for number in range(50_000)]
-    for number, options in enumerate(({}, {"use_dictionary": False}, {"compression": "zstd", "row_group_size": 999})):
+    written: list[dict[str, Any]] = [{}, {"use_dictionary": False}, {"compression": "zstd", "row_group_size": 999}]
+    for number, options in enumerate(written):
         path = tmp_path / f"{number}.parquet"
         pq.write_table(pa.table({"id": range(3, 50_003), "value": values}), path, **options)
         found = read_bounded(path, ["id", "value"])

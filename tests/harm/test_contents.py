@@ -284,17 +284,18 @@ SPEC_DAMAGES: dict[str, tuple[Damage, str]] = {
     "records with a flipped bit": (_bytes(_RECORDS, _flipped), _RECORDS),
     "cardinalities of billions": (
         _spec(
-            lambda body: [
-                body["feature_spec"][n].update(cardinality=2 * 10**9) for n in ("item_trgt", "item_pos", "item_neg")
-            ]
-            and None
+            lambda body: (
+                [body["feature_spec"][n].update(cardinality=2 * 10**9) for n in ("item_trgt", "item_pos", "item_neg")]
+                and None
+            )
         ),
         "GB",
     ),
     "ids beyond": (
         _spec(
-            lambda body: [body["feature_spec"][n].update(cardinality=12) for n in ("item_trgt", "item_pos", "item_neg")]
-            and None
+            lambda body: (
+                [body["feature_spec"][n].update(cardinality=12) for n in ("item_trgt", "item_pos", "item_neg")] and None
+            )
         ),
         "above the cardinality 12",
     ),

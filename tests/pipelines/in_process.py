@@ -6,7 +6,7 @@ As processes, as a user has them, six steps import these for seconds each.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,9 @@ def steps_in_process() -> Iterator[None]:
         yield
 
 
-def _run_step(full_command: Sequence[str]) -> int:
-    """Does what the command of a step does, and returns the exit status."""
+def _run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = None) -> int:
+    """Does what the command of a step does, and returns the exit status; kfrec sets no variables of a single step."""
+    assert not env_vars
     *_, source, _, given, _, name = full_command
     module: dict[str, Any] = {}
     exec(compile(source, name, "exec", dont_inherit=True), module)

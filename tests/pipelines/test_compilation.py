@@ -65,19 +65,15 @@ def test_each_step_runs_in_its_image_with_its_resources(documents: tuple[dict, d
         for name, executor in documents[0]["deploymentSpec"]["executors"].items()
     }
     assert set(containers) <= set(STEPS)
-    for step, container in containers.items():
-        image = "kfrec-preprocess" if step == "preprocess" else "kfrec-cpu"
-        assert container["image"] == f"{image}:{VERSION}"
+    for container in containers.values():
+        assert container["image"] == f"kfrec-cpu:{VERSION}"
         assert container["resources"]["resourceMemoryRequest"] == container["resources"]["resourceMemoryLimit"]
-    with_gpus = {step for step, container in containers.items() if "accelerator" in container["resources"]}
-    assert with_gpus == {"preprocess"} & set(containers)
-    for step in with_gpus:
-        assert containers[step]["resources"]["accelerator"]["resourceType"] == "nvidia.com/gpu"
+        assert "accelerator" not in container["resources"]
 
 
 def test_a_registry_stands_before_every_image(configured: tuple[dict, dict]) -> None:
     images = {each["container"]["image"] for each in configured[0]["deploymentSpec"]["executors"].values()}
-    assert images == {f"registry.example.org/team/kfrec-{name}:{VERSION}" for name in ("cpu", "preprocess")}
+    assert images == {f"registry.example.org/team/kfrec-cpu:{VERSION}"}
 
 
 def all_tasks(spec: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

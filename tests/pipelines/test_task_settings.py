@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def test_every_step_has_settings_of_its_own() -> None:
     steps = load_settings().steps
     assert set(steps) == set(STEPS)
-    assert [name for name, settings in steps.items() if settings.gpus] == ["preprocess"]
+    assert [name for name, settings in steps.items() if settings.gpus] == []
     assert [name for name, settings in steps.items() if not settings.cache] == [
         "find",
         "train",
@@ -38,9 +38,9 @@ def test_a_training_that_takes_all_of_its_default_deadline_may_wait_a_day_in_a_q
 
 def test_a_file_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text("every_step: {retries: 5}\nsteps:\n  preprocess: {gpus: 0, tolerations: []}\n")
+    file.write_text("every_step: {retries: 5}\nsteps:\n  preprocess: {cpu: 32, scratch: 1Ti}\n")
     before, after = load_settings().steps, load_settings(file).steps
-    assert after["preprocess"].gpus == 0 and after["preprocess"].tolerations == ()
+    assert (after["preprocess"].cpu, after["preprocess"].scratch) == ("32", "1Ti")
     assert after["preprocess"].memory == before["preprocess"].memory
     assert {settings.retries for settings in after.values()} == {5}
 

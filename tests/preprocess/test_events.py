@@ -68,7 +68,7 @@ SECONDS = [(user, item, 1_600_000_000 + DAY * time, CATEGORIES[item]) for user, 
 def dated(day: int) -> str:
     import datetime
 
-    return datetime.datetime.fromtimestamp(1_600_000_000 + DAY * day, datetime.timezone.utc).isoformat()
+    return datetime.datetime.fromtimestamp(1_600_000_000 + DAY * day, datetime.UTC).isoformat()
 
 
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -9,7 +9,7 @@ WIDEST = {1: 2**7 - 1, 2: 2**14 - 1, 3: 2**21 - 1, 4: 2**28 - 1, 5: 2**31 - 1}
 
 
 def _varint(value: int) -> bytes:
-    value %= 2**64
+    value = int(value) % 2**64
     out = []
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

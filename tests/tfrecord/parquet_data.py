@@ -32,8 +32,8 @@ def samples(rows: int, *, history: int = 12, negatives: int = 3, ragged: bool = 
         "uid": ids("uid", rows),
         "item": ids("item", rows),
         "cat": ids("cat", rows),
-        "item_sequence": [ids("item", size) for size in sizes],
-        "cat_sequence": [ids("cat", size) for size in sizes],
+        "item_sequence": [ids("item", size) for size in sizes.tolist()],
+        "cat_sequence": [ids("cat", size) for size in sizes.tolist()],
         "neg_item_sequence": [ids("item", negatives) for _ in range(rows)],
         "neg_cat_sequence": [ids("cat", negatives) for _ in range(rows)],
     }

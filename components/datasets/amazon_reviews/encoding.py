@@ -19,13 +19,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from dask import dataframe
 
 from components.datasets.amazon_reviews.catalogue import read_catalogue
 from components.datasets.amazon_reviews.popularity import PairCounts, count_pairs
 from components.errors import KfrecError
 from components.feature_spec.values import earlier_vocabulary, encoding_values
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
+from components.workflows.configured_dask import dataframe
 from components.workflows.nvtabular_quiet import (
     ColumnSchema,
     ColumnSelector,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ def cuts_by_time(histories: Sequence[Path], parameters: PreprocessReviews, revie
 
 def _moment(seconds: int) -> str:
     try:
-        return f"{datetime.fromtimestamp(int(seconds), timezone.utc):%Y-%m-%d %H:%M}"
+        return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M}"
     except (OverflowError, OSError, ValueError):
         return str(seconds)
 

@@ -61,7 +61,7 @@ def write_counts(span: Span, output: Path) -> None:
         values, counts = values[there].astype(np.uint32), counts[there]
         order = np.argsort(values)
         arrays |= {f"{name}.values": values[order], f"{name}.counts": counts[order]}
-    np.savez(output, **arrays)
+    np.savez(output, allow_pickle=False, **arrays)
 
 
 def read_counts(name: str, files: Sequence[Path]) -> Counts:

@@ -131,7 +131,7 @@ def _clean(clicks: KeyRange, events: KeyRange) -> tuple[dict[str, np.ndarray], n
     first = np.searchsorted(event["display_id"], np.asarray(displays), side="left")
     last = np.searchsorted(event["display_id"], np.asarray(displays), side="right")
     wrong = np.stack([last == first, last - first > 1, twice, clicked < 1, clicked > 1], axis=1)
-    bad = wrong.any(axis=1)
+    bad = np.asarray(wrong.any(axis=1))
     left_out = np.stack([displays[bad], wrong[bad].argmax(axis=1)], axis=1)
 
     kept = ~bad[owner]

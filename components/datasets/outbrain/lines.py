@@ -6,7 +6,7 @@ import csv
 import math
 import re
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +153,7 @@ def _number(text: str) -> float:
 
 def _time(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
-    return moment.astimezone(timezone.utc).replace(tzinfo=None) if moment.tzinfo else moment
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
 def _flag(text: str) -> int:

@@ -13,7 +13,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from dask import dataframe
 
 from components.datasets.tabular.conversion import hashes
 from components.datasets.tabular.entries import Categorical, Group, Multihot, Numeric
@@ -31,6 +30,7 @@ from components.datasets.tabular.schema import (
 from components.datasets.tabular.statistics import Partition, logarithm
 from components.feature_spec import Channel, Feature
 from components.feature_spec.spec import BOOL, FLOAT
+from components.workflows.configured_dask import dataframe
 from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
 from components.workflows.workers import Workers
 

@@ -27,7 +27,7 @@ def execute(options: argparse.Namespace) -> int:
     completions = {"FOLDER": shtab.DIRECTORY, "FILE": shtab.FILE}
     for action in _actions(command):
         if action.metavar in completions:
-            action.complete = completions[action.metavar]  # type: ignore[attr-defined, index]
+            action.complete = completions[action.metavar]  # type: ignore[attr-defined]
         for option in action.option_strings:
             if option in _NAMES:
                 action.choices = registry.names(_NAMES[option])

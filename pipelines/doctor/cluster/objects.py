@@ -14,7 +14,7 @@ from components.images import REGISTRY
 from components.train.mpijob.job import KIND
 from pipelines.cluster.connection import ask
 from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, PLURALS, SECRET, TIMEOUT, Examined, Held
-from pipelines.doctor.cluster.kfp_version import INSTALL_CONFIG, installed, kfp_version
+from pipelines.doctor.cluster.kfp_version import Version, kfp_version
 from pipelines.doctor.examination import Finding, missing, note, ok
 
 _APPLY = "kubectl apply -k the overlay"
@@ -41,8 +41,8 @@ _OBJECT_STORE = "kfrec-object-store"
 _OF_KFP = (Right("", "configmaps", ("get",)), Right("", "secrets", ("get",)))
 _RESULTS = Right("argoproj.io", "workflowtaskresults", ("create", "patch"))
 _RESULTS_SINCE = (2, 14)
-# The level of pod security that a namespace enforces, and KFP's setting that lets its pods pass the highest one.
-_ENFORCED, _NON_ROOT = "pod-security.kubernetes.io/enforce", "defaultSecurityContextRunAsNonRoot"
+# The level of pod security that a namespace enforces, and the first KFP that reads what kfrec says for the highest one.
+_ENFORCED, _NON_ROOT_SINCE = "pod-security.kubernetes.io/enforce", (2, 17)
 _OWN_ROLE = "apply the role of manifests/base/rights.yaml and bind it"
 _ROLE_OF_KFP = "bind KFP's own role: pipeline-runner, or kubeflow-edit in multi-user KFP"
 
@@ -56,10 +56,11 @@ def kubernetes(examined: Examined) -> Iterator[Finding]:
     if (found := _namespace(examined, namespace)) is not None:
         yield ok(f"{examined.version} at {examined.kubernetes.host}, namespace {namespace}")
         labels = found.get("metadata", {}).get("labels") or {}
-        if labels.get(_ENFORCED) == "restricted" and "true" not in installed(examined, _NON_ROOT):
+        if labels.get(_ENFORCED) == "restricted" and (oldest := _oldest_kfp(examined)) and oldest < _NON_ROOT_SINCE:
             yield missing(
-                f"namespace {namespace} enforces restricted pod security, and KFP's pods of steps lack runAsNonRoot",
-                f"set {_NON_ROOT} in KFP's config map {INSTALL_CONFIG} (KFP 2.17 and newer), or enforce baseline",
+                f"namespace {namespace} enforces restricted pod security, and KFP before 2.17 starts the steps' pods "
+                "without runAsNonRoot",
+                "update KFP, or enforce baseline",
             )
     else:
         yield missing(f"no namespace {namespace} at {examined.kubernetes.host}", "give --namespace NAME")
@@ -196,13 +197,18 @@ def rights(examined: Examined) -> Iterator[Finding]:
 
 def _of_kfp(examined: Examined) -> tuple[Right, ...]:
     """The rights that this version of KFP needs; those of an unknown version may not be necessary."""
-    try:
-        oldest = kfp_version(examined, ask(examined.endpoint, timeout=TIMEOUT))[1] if examined.endpoint else None
-    except KfrecError:
-        oldest = None
+    oldest = _oldest_kfp(examined)
     if oldest is None:
         return (*_OF_KFP, replace(_RESULTS, without="KFP 2.14 and newer need it, this version is not known"))
     return _OF_KFP if oldest < _RESULTS_SINCE else (*_OF_KFP, _RESULTS)
+
+
+def _oldest_kfp(examined: Examined) -> Version | None:
+    """The oldest version that KFP can be; None if nothing tells."""
+    try:
+        return kfp_version(examined, ask(examined.endpoint, timeout=TIMEOUT))[1] if examined.endpoint else None
+    except KfrecError:
+        return None
 
 
 def _right(examined: Examined, right: Right, who: str, namespace: str, remedy: str) -> Finding:

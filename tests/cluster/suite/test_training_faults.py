@@ -99,11 +99,13 @@ def terminated(training: Training) -> None:
         k8s.await_gone(namespace, "mpijob", job)
     selector = "training.kubeflow.org/job-name"
     k8s.wait_for(
-        lambda: not [
-            body
-            for body in k8s.listed(namespace, "pods", "-l", selector)
-            if body["metadata"]["labels"][selector] in jobs
-        ]
+        lambda: (
+            not [
+                body
+                for body in k8s.listed(namespace, "pods", "-l", selector)
+                if body["metadata"]["labels"][selector] in jobs
+            ]
+        )
     )
     k8s.await_gone(namespace, "pod", training.pod)
 

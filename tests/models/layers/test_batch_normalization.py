@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from components.errors import KfrecError
 from components.models.layers.batch_normalization import BatchNormalization
@@ -48,7 +49,7 @@ def _weights(x: np.ndarray) -> np.ndarray:
 def test_a_batch_and_its_gradient_are_those_of_keras() -> None:
     x = _values()
     y, gradients = _trained(_layer(), x)
-    keras = tf.keras.layers.BatchNormalization()
+    keras = tf_keras.layers.BatchNormalization()
     keras.build(x.shape)
     keras.set_weights([variable.numpy() for variable in (_layer().gamma, _layer().beta)] + keras.get_weights()[2:])
     given = tf.constant(x)

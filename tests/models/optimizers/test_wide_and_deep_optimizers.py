@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from components.models import make_optimizer
 from components.models.ops.scaling import Scaling
@@ -63,7 +64,7 @@ def test_ftrl_is_tensorflows_without_its_second_state(sparse: bool, compiled: bo
 @pytest.mark.parametrize("rho", [0.01, 0.5, 0.9])
 def test_rmsprop_is_keras(sparse: bool, compiled: bool, rho: float) -> None:
     start = np.random.default_rng(2).normal(size=(ROWS, WIDTH)).astype("f")
-    keras, variable = tf.keras.optimizers.legacy.RMSprop(0.05, rho), tf.Variable(start)
+    keras, variable = tf_keras.optimizers.legacy.RMSprop(0.05, rho), tf.Variable(start)
     for gradient in _gradients(sparse=False):
         keras.apply_gradients([(gradient, variable)])
     moved = _moved("rmsprop", _gradients(sparse), start, compiled, rho=rho)

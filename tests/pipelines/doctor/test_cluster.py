@@ -262,8 +262,8 @@ _LACKS: dict[tuple[str, str], dict[str, tuple[Change, str]]] = {
     ("kubernetes", "missing"): {
         "no namespace": (lambda here: here.objects.namespaces.clear(), "no namespace kubeflow at"),
         "a namespace that refuses the pods of kfp": (
-            lambda here: here.objects.namespaces.update(kubeflow=_RESTRICTED),
-            "enforces restricted pod security, and KFP's pods of steps lack runAsNonRoot; set defaultSecurity",
+            _all(lambda here: here.objects.namespaces.update(kubeflow=_RESTRICTED), _kfp(version="2.16.1")),
+            "enforces restricted pod security, and KFP before 2.17 starts the steps' pods without runAsNonRoot",
         ),
     },
 }
@@ -324,13 +324,12 @@ def test_a_kfp_whose_image_has_no_tag_is_known_by_its_config_map(
     assert here.doctor().of("pipelines")[0][1].startswith("2.17.0 at http")
 
 
-def test_a_restricted_namespace_takes_the_pods_of_a_kfp_that_is_set_so(
+def test_a_restricted_namespace_takes_the_pods_of_steps_from_kfp_2_17_on(
     here: Installation, checks_of: Callable[[str], None]
 ) -> None:
     checks_of("kubernetes")
     here.objects.namespaces["kubeflow"] = _RESTRICTED
-    setting = {"defaultSecurityContextRunAsNonRoot": "true"}
-    here.objects.put("configmaps", "pipeline-install-config", data=setting)
+    here.kfp.version = "2.17.0"
     assert here.doctor().not_ok() == []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def test_a_time_in_text(text: str, expected: float) -> None:
         (datetime(9999, 12, 31), pa.timestamp("us")),
         (datetime(9999, 12, 31).date(), pa.date32()),
         (datetime(2024, 3, 5), pa.timestamp("ns")),
-        (datetime(2024, 3, 5, tzinfo=timezone.utc), pa.timestamp("ms", "Europe/Rome")),
+        (datetime(2024, 3, 5, tzinfo=UTC), pa.timestamp("ms", "Europe/Rome")),
     ],
     ids=str,
 )
