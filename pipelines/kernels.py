@@ -6,9 +6,12 @@ of the default data set calls all of them, so that the first real run does not w
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import IO
 
 from components import registry
 from components.shared_parameters import DATASET
@@ -36,6 +39,18 @@ def compile_kernels(folder: Path) -> None:
             _require(worker([*folders, "--global_batch_size=256", "--epochs=1"]))
 
 
+@contextmanager
+def _native_messages_into(log: IO[str]) -> Iterator[None]:
+    """TensorFlow's C++ writes to the descriptor of stderr, which Python's redirection leaves as it is."""
+    own = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+
+
 def _require(status: int) -> None:
     if status:
         raise RuntimeError(f"exit status {status}")
@@ -45,7 +60,7 @@ def main() -> int:
     """Compiles silently; a failure is harmless, since kernels are compiled at their first call anyway."""
     with temporary_folder() as folder, (folder / "log").open("w") as log:
         try:
-            with redirect_stdout(log), redirect_stderr(log):
+            with redirect_stdout(log), redirect_stderr(log), _native_messages_into(log):
                 compile_kernels(folder)
         except (RuntimeError, SystemExit):
             log.flush()
