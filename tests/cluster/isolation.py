@@ -171,7 +171,9 @@ def cgroups(folder: Path) -> list[Path]:
     mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
     # On a machine with both versions, runc puts containers into both.
     hierarchies = sorted((kind, Path(place)) for place, kind in mounts if kind in ("cgroup", "cgroup2"))
-    return [hierarchy / cgroup_name(folder) for _, hierarchy in hierarchies]
+    # A chroot may have them once more.
+    once = {place.stat().st_dev: place for _, place in reversed(hierarchies)}
+    return [hierarchy / cgroup_name(folder) for hierarchy in reversed(once.values())]
 
 
 def _groups(folder: Path) -> list[Path]:
