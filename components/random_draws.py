@@ -2,13 +2,12 @@
 
 The draws of a user are a SplitMix64 sequence (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
 OOPSLA 2014) that starts at a hash of the seed and the user; a draw is its element at (position, number). So samples do
-not depend on partitions, on workers or on the order of the work. Works with numpy and cupy alike.
+not depend on partitions, on workers or on the order of the work.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,12 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
-def draws(xp: Any, seed: int, stream: int, users: Any, positions: Any, first: Any, count: int) -> Any:
+def draws(
+    seed: int, stream: int, users: np.ndarray, positions: np.ndarray, first: np.ndarray, count: int
+) -> np.ndarray:
     """Random 64-bit numbers.
 
     Args:
-        xp: numpy or cupy.
         seed: any integer from 0 to 2**63 - 1.
         stream: separates draws by purpose; from 0 to 255.
         users: int64 [n], a key of each user.
@@ -32,14 +32,14 @@ def draws(xp: Any, seed: int, stream: int, users: Any, positions: Any, first: An
     Returns:
         uint64 [n, count].
     """
-    start = mixed(xp.full(1, np.uint64((seed << 8 | stream) % 2**64)))
-    start = mixed(users.astype(xp.uint64) ^ start)
-    numbers = first.astype(xp.uint64)[:, None] + xp.arange(count, dtype=xp.uint64)
-    counters = (positions.astype(xp.uint64) << np.uint64(32))[:, None] + numbers
+    start = mixed(np.full(1, np.uint64((seed << 8 | stream) % 2**64)))
+    start = mixed(users.astype(np.uint64) ^ start)
+    numbers = first.astype(np.uint64)[:, None] + np.arange(count, dtype=np.uint64)
+    counters = (positions.astype(np.uint64) << np.uint64(32))[:, None] + numbers
     return mixed(start[:, None] + (counters + np.uint64(1)) * GAMMA)
 
 
-def mixed(x: Any) -> Any:
+def mixed(x: np.ndarray) -> np.ndarray:
     """The finalizer of SplitMix64, which spreads near uint64 numbers over all 64 bits."""
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2

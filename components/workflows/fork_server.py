@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from importlib.util import find_spec
 from multiprocessing import forkserver
 
 
@@ -21,6 +20,6 @@ def start() -> None:
 
 
 def start_early(workers: int, scheduler: str) -> None:
-    """Starts the fork server if the step will need it: no scheduler, and no GPU that may be in use."""
-    if not scheduler and (workers or cores()) > 1 and find_spec("cudf") is None:
+    """Starts the fork server if the step will need it."""
+    if not scheduler and (workers or cores()) > 1:
         start()

@@ -21,8 +21,6 @@ _without_tensorflow = "tensorflow" not in sys.modules
 if _without_tensorflow:
     sys.modules["tensorflow"] = None  # type: ignore[assignment]  # An import of it fails until the entry is gone.
 try:
-    from merlin.core import dispatch
-    from merlin.core.compat import cudf, cupy
     from merlin.dag import ColumnSelector
     from merlin.io import Dataset
     from merlin.schema import ColumnSchema, Schema
@@ -32,4 +30,4 @@ finally:
         del sys.modules["tensorflow"]
 
 assert configured_dask.dask
-__all__ = ["ColumnSchema", "ColumnSelector", "Dataset", "Schema", "Workflow", "cudf", "cupy", "dispatch", "ops"]
+__all__ = ["ColumnSchema", "ColumnSelector", "Dataset", "Schema", "Workflow", "ops"]

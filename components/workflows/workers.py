@@ -87,15 +87,14 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
     """Workers for a data set; NVTabular uses the same ones.
 
     Args:
-        workers: processes on this machine; 0 means one for each core, or a single one where there is a GPU, since
-            processes would share it (for several GPUs, give the address of a cluster with one worker for each).
+        workers: processes on this machine; 0 means one for each core.
         scheduler: address of a running scheduler, used instead; see ``check_workers``.
         partitions: number of partitions; more workers would idle.
 
     Raises:
         KfrecError: no scheduler answers at the address.
     """
-    count = min(_processes(workers), partitions) if partitions > 1 else 1
+    count = min(workers or fork_server.cores(), partitions) if partitions > 1 else 1
     if not scheduler and count == 1:
         yield ThisProcess()
         return
@@ -149,19 +148,17 @@ class _Answer:
     Attributes:
         file: the file it wrote.
         kfrec: its version.
-        gpu: whether it works on a GPU.
     """
 
     file: str
     kfrec: str
-    gpu: bool
 
 
 def _answer(folder: str, token: str) -> _Answer:
     """Reads and writes in a folder; runs on a worker."""
     if Path(folder, "step").read_text() != token:
         raise FileNotFoundError(2, "another file is there", str(Path(folder, "step")))
-    answer = _Answer(f"worker-{uuid4().hex}", VERSION, _has_gpu())
+    answer = _Answer(f"worker-{uuid4().hex}", VERSION)
     Path(folder, answer.file).write_text(token)
     return answer
 
@@ -175,9 +172,6 @@ def _check_answer(worker: str, answer: Any, folder: Path, token: str) -> None:
         raise KfrecError(f"Dask worker {worker}: {' '.join(str(answer).split())}; {_SAME_IMAGE}")
     if answer.kfrec != VERSION:
         raise KfrecError(f"Dask worker {worker}: runs kfrec {answer.kfrec}, this step {VERSION}; {_SAME_IMAGE}")
-    if answer.gpu != _has_gpu():
-        has = "has a GPU and this step has none" if answer.gpu else "has no GPU and this step has one"
-        raise KfrecError(f"Dask worker {worker}: {has}; give a GPU to both or to neither")
     file = folder / answer.file
     if not file.is_file() or file.read_text() != token:
         raise KfrecError(f"{file}: was written by Dask worker {worker} but is not visible to this step; {share}")
@@ -207,17 +201,6 @@ def _connected(scheduler: str) -> Any:
     except (OSError, TypeError, ValueError) as error:
         reason = str(error) or type(error).__name__
         raise KfrecError(f"scheduler {scheduler}: no Dask scheduler answers ({reason}); check the address") from None
-
-
-def _processes(workers: int) -> int:
-    return workers or (1 if _has_gpu() else fork_server.cores())
-
-
-def _has_gpu() -> bool:
-    # NVTabular takes two seconds to import, which small data without it should not wait for.
-    from components.workflows.nvtabular_quiet import cudf
-
-    return cudf is not None
 
 
 @contextmanager

@@ -13,20 +13,20 @@ FIRST = np.array([0, 0, 0])
 
 
 def test_a_draw_depends_on_seed_stream_user_position_and_number_only() -> None:
-    together = draws(np, 1, 0, USERS, POSITIONS, FIRST, 4)
-    alone = draws(np, 1, 0, USERS[1:2], POSITIONS[1:2], FIRST[1:2] + 2, 2)
+    together = draws(1, 0, USERS, POSITIONS, FIRST, 4)
+    alone = draws(1, 0, USERS[1:2], POSITIONS[1:2], FIRST[1:2] + 2, 2)
     assert together[1, 2:].tolist() == alone[0].tolist()
 
 
 def test_other_seeds_streams_users_and_positions_give_other_draws() -> None:
-    base = draws(np, 1, 0, USERS, POSITIONS, FIRST, 4)
-    others = [draws(np, 2, 0, USERS, POSITIONS, FIRST, 4), draws(np, 1, 1, USERS, POSITIONS, FIRST, 4)]
+    base = draws(1, 0, USERS, POSITIONS, FIRST, 4)
+    others = [draws(2, 0, USERS, POSITIONS, FIRST, 4), draws(1, 1, USERS, POSITIONS, FIRST, 4)]
     assert len(np.unique(np.concatenate([base, *others]))) == 36
 
 
 def test_draws_are_uniform() -> None:
     users = np.arange(20_000, dtype=np.int64)
-    values = draws(np, 12345, 0, users, users % 7, users * 0, 10) % np.uint64(100)
+    values = draws(12345, 0, users, users % 7, users * 0, 10) % np.uint64(100)
     counts = np.bincount(values.ravel().astype(np.int64), minlength=100)
     # 200,000 draws in 100 cells: chi-square of 99 degrees of freedom, above 149 once in a thousand.
     assert ((counts - 2000) ** 2 / 2000).sum() < 149

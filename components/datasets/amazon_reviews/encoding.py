@@ -26,14 +26,7 @@ from components.errors import KfrecError
 from components.feature_spec.values import earlier_vocabulary, encoding_values
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
 from components.workflows.configured_dask import dataframe
-from components.workflows.nvtabular_quiet import (
-    ColumnSchema,
-    ColumnSelector,
-    Schema,
-    Workflow,
-    dispatch,
-    ops,
-)
+from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
 from components.workflows.workers import Workers
 
 NAMES = ("uid", "item", "cat")
@@ -66,15 +59,15 @@ class Encoder:
     catalogue: np.ndarray | None = None
 
 
-def _read(path: str, before: int | None = None) -> Any:
-    """The names in a file of the schema ``histories.HISTORY``, on the GPU if there is one.
+def _read(path: str, before: int | None = None) -> pd.DataFrame:
+    """The names in a file of the schema ``histories.HISTORY``.
 
     Args:
         path: the file.
         before: read only reviews before this moment, in seconds since 1970; None reads all.
     """
     chosen = None if before is None else [("time", "<", before)]
-    return dispatch.get_lib().read_parquet(path, columns=list(NAMES), filters=chosen)
+    return pd.read_parquet(path, columns=list(NAMES), filters=chosen)
 
 
 def fit(workers: Workers, histories: Sequence[Path], before: int | None, folder: Path) -> Encoder:
@@ -87,8 +80,7 @@ def fit(workers: Workers, histories: Sequence[Path], before: int | None, folder:
         folder: where the workflow keeps its tables.
     """
     # Workflow.fit would also encode a whole partition to infer types that are known.
-    library = dispatch.get_lib()
-    meta = library.DataFrame({name: library.Series([], dtype="object") for name in NAMES})
+    meta = pd.DataFrame({name: [] for name in NAMES}, dtype="object")
     categorify = _categorify(folder)
     statistics = categorify.fit(
         ColumnSelector(NAMES), dataframe.from_map(_read, [str(path) for path in histories], before=before, meta=meta)
@@ -197,7 +189,7 @@ def write_encoded(histories: Path, workflow: Workflow, before: int | None, outpu
     Returns:
         Reviews per (item, category) pair.
     """
-    ids = dispatch.to_arrow(workflow.transform(_read(str(histories))))
+    ids = workflow.transform(_read(str(histories)))
     uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
     # The category of an item is that of the vocabulary's catalogue: the model has no other when it serves.
     cats = np.where(items == NVTABULAR_UNKNOWN, np.int32(NVTABULAR_UNKNOWN), cats)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -115,17 +114,16 @@ class Negatives:
     seed: int
     stream: int
 
-    def draw(self, xp: Any, events: Events, items: Any, keys: Any, targets: Any) -> Drawn:
+    def draw(self, events: Events, items: np.ndarray, keys: np.ndarray, targets: np.ndarray) -> Drawn:
         """The negatives of some targets.
 
         Args:
-            xp: numpy or cupy.
             events: reviews of some users.
             items: int32 [reviews], ids.
             keys: int64 [users], a key of each user that does not depend on the partition.
             targets: int64 [n], places of the targets among the reviews.
         """
-        draw = _Draw(xp, self, load_pool(self.pool), events, items, keys, targets)
+        draw = _Draw(self, load_pool(self.pool), events, items, keys, targets)
         item, cat, exists = draw.negatives()
         return Drawn(item, cat, *draw.histories(), exists)
 
@@ -142,20 +140,19 @@ class Drawn:
         exists: bool [n], False where the user has seen all items there are.
     """
 
-    item: Any
-    cat: Any
-    items: Any
-    cats: Any
-    exists: Any
+    item: np.ndarray
+    cat: np.ndarray
+    items: np.ndarray
+    cats: np.ndarray
+    exists: np.ndarray
 
 
 class _Draw:
     def __init__(
-        self, xp: Any, chosen: Negatives, pool: Pool, events: Events, items: Any, keys: Any, targets: Any
+        self, chosen: Negatives, pool: Pool, events: Events, items: np.ndarray, keys: np.ndarray, targets: np.ndarray
     ) -> None:
-        self._xp, self._chosen, self._events = xp, chosen, events
-        self._items, self._keys, self._targets = items, keys, targets
-        self._pool = Pool(*(xp.asarray(getattr(pool, part.name)) for part in fields(Pool)))
+        self._chosen, self._pool, self._events = chosen, pool, events
+        self._keys, self._targets = keys, targets
         times = pool.times
         limit = len(pool.reviews)
         if len(times) and chosen.before is not None:
@@ -163,29 +160,29 @@ class _Draw:
         self._limit = limit
         if len(times):
             at = events.times
-            middle = xp.minimum(xp.searchsorted(self._pool.times, at), limit)
-            low = xp.searchsorted(self._pool.times, at - chosen.window)
-            high = xp.minimum(xp.searchsorted(self._pool.times, at + chosen.window, side="right"), limit)
-            self._low = xp.maximum(xp.minimum(low, middle - _NEAREST // 2), 0)
-            self._high = xp.minimum(xp.maximum(high, middle + _NEAREST // 2), limit)
+            middle = np.minimum(np.searchsorted(times, at), limit)
+            low = np.searchsorted(times, at - chosen.window)
+            high = np.minimum(np.searchsorted(times, at + chosen.window, side="right"), limit)
+            self._low = np.maximum(np.minimum(low, middle - _NEAREST // 2), 0)
+            self._high = np.minimum(np.maximum(high, middle + _NEAREST // 2), limit)
         else:
-            self._low, self._high = xp.zeros(len(items), xp.int64), xp.full(len(items), limit, xp.int64)
-        self._first = self._first_reviews() if chosen.excludes_seen else None
+            self._low, self._high = np.zeros(len(items), np.int64), np.full(len(items), limit, np.int64)
+        # Each (user, item) as one number, ascending, and the place of its first review.
+        self._first = np.unique(events.owner << 32 | items, return_index=True) if chosen.excludes_seen else None
 
-    def negatives(self) -> tuple[Any, Any, Any]:
+    def negatives(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Item and category of each target's negative, and whether there is one."""
-        xp, pool = self._xp, self._pool
-        count = self._chosen.length + 1
+        pool, count = self._pool, self._chosen.length + 1
         # The sample of copy 1 is the negative; its first draw is the item.
-        drawn = self._pairs(self._targets, xp.full(len(self._targets), count, xp.int64), 1)[:, 0]
-        exists = xp.ones(len(self._targets), bool)
+        drawn = self._pairs(self._targets, np.full(len(self._targets), count, np.int64), 1)[:, 0]
+        exists = np.ones(len(self._targets), bool)
         if self._first is not None:
-            pending = xp.flatnonzero(self._is_seen(self._targets, pool.items[drawn]))
+            pending = np.flatnonzero(self._is_seen(self._targets, pool.items[drawn]))
             for number in range(_TRIES):
                 if not len(pending):
                     break
                 reviews = self._targets[pending]
-                drawn[pending] = self._pairs(reviews, xp.full(len(pending), 2 * count + number, xp.int64), 1)[:, 0]
+                drawn[pending] = self._pairs(reviews, np.full(len(pending), 2 * count + number, np.int64), 1)[:, 0]
                 pending = pending[self._is_seen(reviews, pool.items[drawn[pending]])]
             for row in pending.tolist():
                 pair = self._unseen(row, 2 * count + _TRIES)
@@ -193,55 +190,51 @@ class _Draw:
                 drawn[row] = drawn[row] if pair is None else pair
         return pool.items[drawn], pool.categories[drawn], exists
 
-    def histories(self) -> tuple[Any, Any]:
+    def histories(self) -> tuple[np.ndarray, np.ndarray]:
         """The negative histories of both samples of each target.
 
         Each entry is drawn around the time of the review that it is aligned with; before the user's first review,
         where it pads, around the target's.
         """
-        xp, length, pool = self._xp, self._chosen.length, self._pool
-        rows = xp.repeat(self._targets, 2)
-        copies = xp.tile(xp.arange(2), len(self._targets))
-        aligned = rows[:, None] + xp.arange(-length, 0)
-        aligned = xp.where(aligned >= self._events.offsets[self._events.owner[rows]][:, None], aligned, rows[:, None])
+        length, pool = self._chosen.length, self._pool
+        rows = np.repeat(self._targets, 2)
+        copies = np.tile(np.arange(2), len(self._targets))
+        aligned = rows[:, None] + np.arange(-length, 0)
+        aligned = np.where(aligned >= self._events.offsets[self._events.owner[rows]][:, None], aligned, rows[:, None])
         drawn = self._pairs(rows, copies * (length + 1) + 1, length, aligned)
         shape = (len(self._targets), 2, length)
         return pool.items[drawn].reshape(shape), pool.categories[drawn].reshape(shape)
 
-    def _pairs(self, reviews: Any, first: Any, count: int, windows: Any = None) -> Any:
+    def _pairs(
+        self, reviews: np.ndarray, first: np.ndarray, count: int, windows: np.ndarray | None = None
+    ) -> np.ndarray:
         """Pairs drawn from the windows of some reviews: int64 [n, count]."""
-        xp, events = self._xp, self._events
+        events = self._events
         windows = reviews[:, None] if windows is None else windows
         low, high = self._low[windows], self._high[windows]
         keys, positions = self._keys[events.owner[reviews]], events.position[reviews]
-        random = draws(xp, self._chosen.seed, self._chosen.stream, keys, positions, first, count)
-        at = low + (random % (high - low).astype(xp.uint64)).astype(xp.int64)
-        return self._pool.reviews[at].astype(xp.int64)
+        random = draws(self._chosen.seed, self._chosen.stream, keys, positions, first, count)
+        at = low + (random % (high - low).astype(np.uint64)).astype(np.int64)
+        return self._pool.reviews[at].astype(np.int64)
 
-    def _first_reviews(self) -> tuple[Any, Any]:
-        """Each (user, item) as one number, ascending, and the place of its first review."""
-        xp = self._xp
-        return xp.unique(self._events.owner << 32 | self._items, return_index=True)
-
-    def _is_seen(self, reviews: Any, items: Any) -> Any:
+    def _is_seen(self, reviews: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Whether the user has reviewed the item up to a target; ids of unknown items tell nothing."""
         assert self._first is not None
-        xp, (known, first) = self._xp, self._first
+        known, first = self._first
         wanted = self._events.owner[reviews] << 32 | items
-        at = xp.minimum(xp.searchsorted(known, wanted), len(known) - 1)
+        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return (known[at] == wanted) & (first[at] <= reviews) & (items != NVTABULAR_UNKNOWN)
 
     def _unseen(self, row: int, number: int) -> int | None:
         """A pair drawn from the unseen ones of the window, else of all reviews; None if there is none."""
-        xp, review = self._xp, self._targets[row : row + 1]
+        review = self._targets[row : row + 1]
         for low, high in ((int(self._low[review[0]]), int(self._high[review[0]])), (0, self._limit)):
             pairs = self._pool.reviews[low:high]
-            unseen = pairs[~self._is_seen(xp.repeat(review, len(pairs)), self._pool.items[pairs])]
+            unseen = pairs[~self._is_seen(np.repeat(review, len(pairs)), self._pool.items[pairs])]
             if len(unseen):
                 keys = self._keys[self._events.owner[review]]
-                first = xp.full(1, number, xp.int64)
-                random = draws(
-                    xp, self._chosen.seed, self._chosen.stream, keys, self._events.position[review], first, 1
-                )
+                first = np.full(1, number, np.int64)
+                positions = self._events.position[review]
+                random = draws(self._chosen.seed, self._chosen.stream, keys, positions, first, 1)
                 return int(unseen[int(random[0, 0] % np.uint64(len(unseen)))])
         return None

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.amazon_reviews.layout import ROW_GROUP, SAMPLE, sample_writer
-from components.workflows.columns import data_frame
-from components.workflows.nvtabular_quiet import Workflow, dispatch
+from components.workflows.nvtabular_quiet import Workflow
 
 
 def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:
@@ -62,5 +61,5 @@ def _chunks(histories: pa.Table) -> Iterator[pa.Table]:
 
 
 def _samples(users: pa.Table, workflow: Workflow) -> pa.Table:
-    samples = dispatch.to_arrow(workflow.transform(data_frame(users)))
+    samples = pa.Table.from_pandas(workflow.transform(users.to_pandas()), preserve_index=False)
     return samples.select(SAMPLE.names).cast(SAMPLE)

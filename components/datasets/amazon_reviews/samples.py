@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+from numpy.lib.stride_tricks import sliding_window_view
 
 from components.datasets.amazon_reviews.negatives import Negatives
 from components.datasets.amazon_reviews.parameters import WINDOWS
 from components.datasets.amazon_reviews.splits import TEST, TRAIN, VALIDATION, Cuts, Events, Targets
-from components.workflows.columns import array_module, flat_lists, list_column
+from components.workflows.columns import flat_lists, list_column
 from components.workflows.nvtabular_quiet import ColumnSchema, Schema, Workflow, ops
 
 if TYPE_CHECKING:
@@ -73,36 +75,35 @@ class CutSamples(ops.Operator):
         self.targets, self.negatives, self.length = targets, negatives, length
         self.has_negatives = has_negatives
 
-    def transform(self, col_selector: Any, df: Any) -> Any:
-        xp = array_module(df)
+    def transform(self, col_selector: Any, df: pd.DataFrame) -> pd.DataFrame:
         items, offsets = flat_lists(df["item_list"])
         cats, times, is_new = (flat_lists(df[name])[0] for name in ("cat_list", "time_list", "new_list"))
-        owner = xp.repeat(xp.arange(len(offsets) - 1), xp.diff(offsets))
-        events = Events(offsets, owner, xp.arange(len(items)) - offsets[owner], times, is_new > 0)
-        chosen = xp.flatnonzero(self.targets.of(events))
-        out = type(df)()
+        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        events = Events(offsets, owner, np.arange(len(items)) - offsets[owner], times, is_new > 0)
+        chosen = np.flatnonzero(self.targets.of(events))
+        out = pd.DataFrame()
         if self.has_negatives:
-            drawn = self.negatives.draw(xp, events, items, df["user_key"].values, chosen)
+            drawn = self.negatives.draw(events, items, df["user_key"].values, chosen)
             chosen = chosen[drawn.exists]
-            rows = xp.repeat(chosen, 2)
-            out["label"] = xp.tile(xp.array([1, 0], xp.int8), len(chosen))
+            rows = np.repeat(chosen, 2)
+            out["label"] = np.tile(np.array([1, 0], np.int8), len(chosen))
             out["item"], out["cat"] = (
-                xp.stack([positive[chosen], negative[drawn.exists]], axis=1).ravel()
+                np.stack([positive[chosen], negative[drawn.exists]], axis=1).ravel()
                 for positive, negative in ((items, drawn.item), (cats, drawn.cat))
             )
             histories = [each[drawn.exists].reshape(-1, self.negatives.length) for each in (drawn.items, drawn.cats)]
         else:
             rows = chosen
-            out["label"] = xp.ones(len(rows), xp.int8)
+            out["label"] = np.ones(len(rows), np.int8)
             out["item"], out["cat"] = items[rows], cats[rows]
-            histories = [xp.zeros((len(rows), self.negatives.length), xp.int32)] * 2
+            histories = [np.zeros((len(rows), self.negatives.length), np.int32)] * 2
         out["uid"] = df["uid"].values[owner[rows]]
         # Zeros before each user's items pad the windows at the start of a history.
-        spread = xp.arange(len(items)) + self.length * (owner + 1)
+        spread = np.arange(len(items)) + self.length * (owner + 1)
         for name, values in (("item_sequence", items), ("cat_sequence", cats)):
-            padded = xp.zeros(len(items) + self.length * (len(offsets) - 1), xp.int32)
+            padded = np.zeros(len(items) + self.length * (len(offsets) - 1), np.int32)
             padded[spread] = values
-            out[name] = list_column(_windows(xp, padded, self.length)[rows + self.length * owner[rows]])
+            out[name] = list_column(sliding_window_view(padded, self.length)[rows + self.length * owner[rows]])
         for name, values in zip(("neg_item_sequence", "neg_cat_sequence"), histories, strict=True):
             out[name] = list_column(values)
         return out
@@ -116,12 +117,6 @@ class CutSamples(ops.Operator):
                 *_sequences(self.negatives.length, "neg_item_sequence", "neg_cat_sequence"),
             ]
         )
-
-
-def _windows(xp: Any, values: Any, length: int) -> Any:
-    """Row i is values[i:i + length]; a view."""
-    stride = values.strides[0]
-    return xp.lib.stride_tricks.as_strided(values, (len(values) - length + 1, length), (stride, stride))
 
 
 def _sequences(length: int, *names: str) -> list[ColumnSchema]:

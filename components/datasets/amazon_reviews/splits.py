@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -83,11 +83,11 @@ class Events:
         is_new: bool [reviews], whether it is the user's first review of the item.
     """
 
-    offsets: Any
-    owner: Any
-    position: Any
-    times: Any
-    is_new: Any
+    offsets: np.ndarray
+    owner: np.ndarray
+    position: np.ndarray
+    times: np.ndarray
+    is_new: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Targets:
     only_new: bool
     window: int = 1
 
-    def of(self, events: Events) -> Any:
+    def of(self, events: Events) -> np.ndarray:
         """Whether each review is a target: bool [reviews]."""
         chosen = events.position >= (self.shortest_history if self.split == TRAIN else 1)
         if self.cuts is None:
@@ -124,7 +124,7 @@ class Targets:
             chosen &= events.is_new
         return chosen & self._is_newest(events, chosen) if self.window > 1 else chosen
 
-    def _is_newest(self, events: Events, chosen: Any) -> Any:
+    def _is_newest(self, events: Events, chosen: np.ndarray) -> np.ndarray:
         """Whether each review is the newest chosen one of its window; windows count from the user's newest chosen."""
         rows = chosen.nonzero()[0]
         owner, position = events.owner[rows], events.position[rows]

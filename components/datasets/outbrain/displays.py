@@ -84,7 +84,7 @@ def join_displays(clicks: KeyRange, events: KeyRange, documents: Path, division:
     """
     rows, left_out, displays = _clean(clicks, events)
     known = load_documents(documents)
-    positions, ads = Positions(np, known.ids), Positions(np, known.ads).of(rows["ad_id"])
+    positions, ads = Positions(known.ids), Positions(known.ads).of(rows["ad_id"])
 
     def of_ad(values: np.ndarray) -> np.ndarray:
         return _taken(values, ads, MISSING)

@@ -42,7 +42,7 @@ class Division:
 
 def _draw(displays: np.ndarray, seed: int, stream: int) -> np.ndarray:
     zeros = np.zeros(len(displays), np.int64)
-    return draws(np, seed, stream, displays, zeros, zeros, 1)[:, 0]
+    return draws(seed, stream, displays, zeros, zeros, 1)[:, 0]
 
 
 def display_keys(rows: pa.Table) -> np.ndarray:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +34,10 @@ class Vectors:
         listed: int32 [documents, LISTED], buckets of the document's first terms in the file, right-padded with 0.
     """
 
-    start: Any
-    terms: Any
-    weights: Any
-    listed: Any
+    start: np.ndarray
+    terms: np.ndarray
+    weights: np.ndarray
+    listed: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def write_documents(
     folder.mkdir()
     described = [meta["document_id"].to_numpy(), *(table["document_id"].to_numpy() for table in terms.values())]
     ids = np.unique(np.concatenate(described))
-    positions = Positions(np, ids)
+    positions = Positions(ids)
     meta_ids, lines = np.unique(described[0], return_index=True)
     at = positions.of(meta_ids)
     ad_ids, ad_lines = np.unique(ads["ad_id"].to_numpy(), return_index=True)
@@ -147,7 +146,7 @@ def _vectors(document: np.ndarray, table: pa.Table, documents: int, n: int, buck
     rank = np.arange(len(in_file)) - start[document[in_file]]
     listed = np.zeros((documents, LISTED), np.int32)
     shown = in_file[rank < LISTED]
-    listed[document[shown], rank[rank < LISTED]] = to_buckets(np, term[line[shown]], buckets)
+    listed[document[shown], rank[rank < LISTED]] = to_buckets(term[line[shown]], buckets)
     return Vectors(start, number, weights, listed)
 
 
@@ -156,16 +155,15 @@ def load_documents(folder: Path) -> Documents:
     return Documents(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS))
 
 
-def load_vectors(xp: Any, folder: Path, kind: str) -> Vectors:
-    """The vectors of a kind, as arrays of ``xp``: memory-mapped, or in the memory of the GPU."""
-    return Vectors(*(xp.asarray(np.load(folder / f"{kind}-{name}.npy", mmap_mode="r")) for name in _VECTOR_ARRAYS))
+def load_vectors(folder: Path, kind: str) -> Vectors:
+    """The vectors of a kind, memory-mapped."""
+    return Vectors(*(np.load(folder / f"{kind}-{name}.npy", mmap_mode="r") for name in _VECTOR_ARRAYS))
 
 
-def similarities(xp: Any, vectors: Vectors, left: Any, right: Any) -> Any:
+def similarities(vectors: Vectors, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Similarity of each document of ``left`` with the one of ``right``.
 
     Args:
-        xp: numpy or cupy.
         vectors: vectors of one kind.
         left: int64 [n], indices into the documents, -1 for none.
         right: likewise.
@@ -173,26 +171,25 @@ def similarities(xp: Any, vectors: Vectors, left: Any, right: Any) -> Any:
     Returns:
         float32 [n].
     """
-    rows, at = _entries(xp, vectors, left)
-    other_rows, other_at = _entries(xp, vectors, right)
-    result = xp.zeros(len(left), xp.float64)
-    if len(rows) and len(other_rows):
-        terms = int(vectors.terms.max()) + 1
-        keys, others = rows * terms + vectors.terms[at], other_rows * terms + vectors.terms[other_at]
-        positions = xp.minimum(xp.searchsorted(keys, others), len(keys) - 1)
-        shared = keys[positions] == others
-        products = vectors.weights[at[positions[shared]]] * vectors.weights[other_at[shared]]
-        result = xp.bincount(other_rows[shared], products, len(left))
-    return result.astype(xp.float32)
+    rows, at = _entries(vectors, left)
+    other_rows, other_at = _entries(vectors, right)
+    if not len(rows) or not len(other_rows):
+        return np.zeros(len(left), np.float32)
+    terms = int(vectors.terms.max()) + 1
+    keys, others = rows * terms + vectors.terms[at], other_rows * terms + vectors.terms[other_at]
+    positions = np.minimum(np.searchsorted(keys, others), len(keys) - 1)
+    shared = keys[positions] == others
+    products = vectors.weights[at[positions[shared]]] * vectors.weights[other_at[shared]]
+    return np.bincount(other_rows[shared], products, len(left)).astype(np.float32)
 
 
-def _entries(xp: Any, vectors: Vectors, positions: Any) -> tuple[Any, Any]:
+def _entries(vectors: Vectors, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each entry of the vectors at ``positions``: its row, ascending, and its index among all entries."""
-    known = xp.where(positions < 0, 0, positions)
-    start = vectors.start[known] if len(vectors.start) > 1 else xp.zeros(len(positions), xp.int64)
-    lengths = xp.where(positions < 0, 0, vectors.start[known + 1] - start) if len(vectors.start) > 1 else start
-    ends = xp.cumsum(lengths)
+    known = np.where(positions < 0, 0, positions)
+    start = vectors.start[known] if len(vectors.start) > 1 else np.zeros(len(positions), np.int64)
+    lengths = np.where(positions < 0, 0, vectors.start[known + 1] - start) if len(vectors.start) > 1 else start
+    ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     # Rows that begin at or before an entry, less one; an empty row begins where the next one does.
-    rows = xp.cumsum(xp.bincount(ends - lengths, minlength=total + 1)[:total]) - 1
-    return rows, start[rows] + xp.arange(total) - (ends - lengths)[rows]
+    rows = np.cumsum(np.bincount(ends - lengths, minlength=total + 1)[:total]) - 1
+    return rows, start[rows] + np.arange(total) - (ends - lengths)[rows]

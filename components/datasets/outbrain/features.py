@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from components.datasets.outbrain.documents import LISTED, load_vectors, similarities
 from components.datasets.outbrain.hashing import to_buckets
@@ -19,7 +20,7 @@ from components.datasets.outbrain.kept import load_counts
 from components.datasets.outbrain.raw_files import TERMS
 from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Fitted, rates
 from components.feature_spec import Channel, Feature, FeatureSpec
-from components.workflows.columns import array_module, list_column
+from components.workflows.columns import list_column
 from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
 
 LABEL, GROUP = "clicked", "display_id"
@@ -111,73 +112,68 @@ def _standardised(fitted: Fitted) -> ops.Normalize:
 class Computed(ops.Operator):
     """Columns computed by a function of other columns.
 
-    NVTabular's HashBucket differs between GPU and CPU, and hashes missing values, too. Its TargetEncoding draws folds
-    per partition and row, so the ads of one display fall into several folds; and it has no threshold.
+    NVTabular's HashBucket hashes missing values, too. Its TargetEncoding draws folds per partition and row, so the ads
+    of one display fall into several folds; and it has no threshold.
 
     Args:
-        compute: takes numpy or cupy and a data frame, and returns the columns by name; sent to workers.
+        compute: takes a data frame and returns the columns by name; sent to workers.
         names: output columns.
         dtype: of these columns.
         properties: of their schemas.
     """
 
     def __init__(
-        self, compute: Callable[[Any, Any], Mapping[str, Any]], names: Iterable[str], dtype: type, **properties: Any
+        self, compute: Callable[[pd.DataFrame], dict[str, Any]], names: Iterable[str], dtype: type, **properties: Any
     ) -> None:
         super().__init__()
         self.compute = compute
         self.columns = [ColumnSchema(name, dtype=dtype, **properties) for name in names]
 
-    def transform(self, col_selector: Any, df: Any) -> Any:
-        out = type(df)()
-        for name, column in self.compute(array_module(df), df).items():
-            out[name] = column
-        return out
+    def transform(self, col_selector: Any, df: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame(self.compute(df))
 
     def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
         return Schema(self.columns)
 
 
-def _buckets(numbers: Mapping[str, int], xp: Any, df: Any) -> dict[str, Any]:
+def _buckets(numbers: Mapping[str, int], df: pd.DataFrame) -> dict[str, Any]:
     """Hashes each column's raw ids into buckets from 1 on, 0 for a missing id."""
-    return {name: to_buckets(xp, df[name].values, number) for name, number in numbers.items()}
+    return {name: to_buckets(df[name].values, number) for name, number in numbers.items()}
 
 
-def _rates(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
+def _rates(counts: Path, folds: int, df: pd.DataFrame) -> dict[str, Any]:
     """Clicks per show of the ad and its groups, excluding the row's fold, from the files of ``kept``."""
     columns, fold = {}, df[_FOLD].values
     for name, threshold in RATED.items():
-        positions, shown, clicked = load_counts(xp, counts, name, folds)
-        columns[f"{name}_ctr"] = rates(xp, shown, clicked, threshold, positions.of(df[name].values), fold)
+        positions, shown, clicked = load_counts(counts, name, folds)
+        columns[f"{name}_ctr"] = rates(shown, clicked, threshold, positions.of(df[name].values), fold)
     return columns
 
 
-def _shows(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
+def _shows(counts: Path, folds: int, df: pd.DataFrame) -> dict[str, Any]:
     """How often the ad and its document were shown among training samples, 0 if never; from the files of ``kept``."""
     columns = {}
     for name in COUNTED:
-        positions, shown, _ = load_counts(xp, counts, name, folds)
-        total = xp.append(shown[:, folds], xp.zeros(1, shown.dtype))  # index -1, an unknown id, reads the trailing 0
+        positions, shown, _ = load_counts(counts, name, folds)
+        total = np.append(shown[:, folds], np.zeros(1, shown.dtype))  # index -1, an unknown id, reads the trailing 0
         columns[f"{name}_count"] = total[positions.of(df[name].values)]
     return columns
 
 
-def _similarities(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
+def _similarities(documents: Path, df: pd.DataFrame) -> dict[str, Any]:
     """Similarities of the viewed and the promoted document, by kind of term."""
     viewed, promoted = df[_VIEWED].values, df[_PROMOTED].values
-    return {
-        f"{kind}_similarity": similarities(xp, load_vectors(xp, documents, kind), viewed, promoted) for kind in TERMS
-    }
+    return {f"{kind}_similarity": similarities(load_vectors(documents, kind), viewed, promoted) for kind in TERMS}
 
 
-def _terms(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
+def _terms(documents: Path, df: pd.DataFrame) -> dict[str, Any]:
     """Lists of the buckets of the viewed document's first terms of each kind, right-padded with 0."""
     columns, positions = {}, df[_VIEWED].values
     for kind, name in LISTS.items():
-        listed = load_vectors(xp, documents, kind).listed
-        known = xp.where(positions < 0, 0, positions)
+        listed = load_vectors(documents, kind).listed
+        known = np.where(positions < 0, 0, positions)
         rows = (
-            xp.where((positions < 0)[:, None], 0, listed[known]) if len(listed) else xp.zeros((len(positions), LISTED))
+            np.where((positions < 0)[:, None], 0, listed[known]) if len(listed) else np.zeros((len(positions), LISTED))
         )
-        columns[name] = list_column(rows.astype(xp.int32))
+        columns[name] = list_column(rows.astype(np.int32))
     return columns

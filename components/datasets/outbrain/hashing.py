@@ -6,8 +6,6 @@ on every machine.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -18,18 +16,17 @@ MISSING = -1
 _63_BITS = np.uint64(2**63 - 1)
 
 
-def to_buckets(xp: Any, ids: Any, buckets: int) -> Any:
+def to_buckets(ids: np.ndarray, buckets: int) -> np.ndarray:
     """Buckets of ids.
 
     Args:
-        xp: numpy or cupy.
         ids: int64 [n], or MISSING.
         buckets: number of buckets.
 
     Returns:
         int32 [n].
     """
-    return xp.where(ids < 0, 0, ids % buckets + 1).astype(xp.int32)
+    return np.where(ids < 0, 0, ids % buckets + 1).astype(np.int32)
 
 
 def ids_of(column: pa.ChunkedArray) -> np.ndarray:

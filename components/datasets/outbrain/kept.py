@@ -111,8 +111,7 @@ def _not_ours(path: Path) -> KfrecError:
     )
 
 
-def load_counts(xp: Any, folder: Path, name: str, folds: int) -> tuple[Positions, Any, Any]:
-    """The positions of ids, and each id's shows and clicks outside each fold and in total, as arrays of ``xp``."""
+def load_counts(folder: Path, name: str, folds: int) -> tuple[Positions, np.ndarray, np.ndarray]:
+    """The positions of ids, and each id's shows and clicks outside each fold and in total."""
     counts = _counts(folder / _file(name), folds)
-    shown, clicked = (xp.asarray(outside(values)) for values in (counts.shown, counts.clicked))
-    return Positions(xp, xp.asarray(counts.ids)), shown, clicked
+    return Positions(counts.ids), outside(counts.shown), outside(counts.clicked)

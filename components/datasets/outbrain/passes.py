@@ -17,9 +17,8 @@ from components.datasets.outbrain.features import BUCKETS, GROUP, LABEL, LISTS, 
 from components.datasets.outbrain.kept import write_fitted
 from components.datasets.outbrain.statistics import Fitted, Statistics, Summing, fit
 from components.progress import progress
-from components.workflows.columns import data_frame
 from components.workflows.key_runs import KeyRange
-from components.workflows.nvtabular_quiet import Workflow, dispatch
+from components.workflows.nvtabular_quiet import Workflow
 from components.workflows.workers import Workers, in_order
 
 
@@ -104,7 +103,7 @@ def write_samples(joined: Joined, workflow: Workflow, part: str, output: Path) -
         output: folder with the folders train and test.
     """
     clicks = pa.ipc.open_file(pa.memory_map(str(joined.path))).read_all()
-    samples = dispatch.to_arrow(workflow.transform(data_frame(clicks)))
+    samples = pa.Table.from_pandas(workflow.transform(clicks.to_pandas()), preserve_index=False)
     table = samples.select(SAMPLE.names).combine_chunks().cast(SAMPLE)
     for split, rows in (("train", table.slice(0, joined.train)), ("test", table.slice(joined.train))):
         if rows.num_rows:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -139,7 +138,7 @@ class Fitted:
     def share_of_unknown_ads(self, other: Statistics) -> float:
         """Share of the samples of ``other`` with an unknown ad."""
         theirs = other.counts["ad_id"]
-        unknown = Positions(np, self.counts["ad_id"].ids).of(theirs.ids) < 0
+        unknown = Positions(self.counts["ad_id"].ids).of(theirs.ids) < 0
         return float(theirs.shown[unknown].sum() / other.rows) if other.rows else 0.0
 
 
@@ -166,11 +165,10 @@ def _median(histogram: np.ndarray) -> float:
     return float(np.searchsorted(below, middle, side="right").mean())
 
 
-def rates(xp: Any, shown: Any, clicked: Any, threshold: int, at: Any, fold: Any) -> Any:
+def rates(shown: np.ndarray, clicked: np.ndarray, threshold: int, at: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """Clicks per show outside a fold.
 
     Args:
-        xp: numpy or cupy.
         shown: int64 [ids, folds + 1], shows outside each fold, and in total.
         clicked: likewise.
         threshold: fewest shows; the rate is 0 below.
@@ -181,10 +179,10 @@ def rates(xp: Any, shown: Any, clicked: Any, threshold: int, at: Any, fold: Any)
         float32 [n].
     """
     if not len(shown):
-        return xp.zeros(len(at), xp.float32)
-    row = xp.maximum(at, 0)
+        return np.zeros(len(at), np.float32)
+    row = np.maximum(at, 0)
     known = (at >= 0) & (shown[row, fold] >= threshold)
-    return xp.where(known, clicked[row, fold] / xp.maximum(shown[row, fold], 1), 0).astype(xp.float32)
+    return np.where(known, clicked[row, fold] / np.maximum(shown[row, fold], 1), 0).astype(np.float32)
 
 
 def outside(counts: np.ndarray) -> np.ndarray:

@@ -71,7 +71,7 @@ class Splitter:
             refusals.add(wrong | np.isnan(found), split.column, f"not {self.times.what}")
             return TIME, pa.array(found)
         if isinstance(split, AtRandom):
-            drawn = draws(np, self._seed, _STREAM, keys, np.zeros_like(keys), np.zeros_like(keys), 1)[:, 0]
+            drawn = draws(self._seed, _STREAM, keys, np.zeros_like(keys), np.zeros_like(keys), 1)[:, 0]
             test = drawn < np.uint64(split.share * 2.0**64)
             later = drawn < np.uint64((split.share + (split.validation_share or 0.0)) * 2.0**64)
             return SPLIT, pa.array(_places(test, later))

@@ -114,7 +114,7 @@ def survey(partition: Partition, sources: Sequence[Source], seed: int) -> Survey
         keys = hashes(file.read([GROUP])[GROUP].combine_chunks()).view(np.int64)
         groups = [np.unique(keys[part]) for part in splits]
     rows = partition.first_row + np.flatnonzero(train)
-    drawn = draws(np, seed, _STREAM, rows, np.zeros_like(rows), np.zeros_like(rows), 1)[:, 0]
+    drawn = draws(seed, _STREAM, rows, np.zeros_like(rows), np.zeros_like(rows), 1)[:, 0]
     chosen = np.argsort(drawn, kind="stable")[:SAMPLE]
     numbers = {}
     for source in sources:
