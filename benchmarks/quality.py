@@ -27,7 +27,7 @@ from benchmarks.trained import run_step, score, train
 from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
-from components.train.results import TRAINING as TRAINING_RESULTS
+from components.training_log import TRAINING as TRAINING_RESULTS
 from pipelines.defaults import TRAINING, Pipeline, dataset_defaults
 
 Settings = Mapping[str, Any]

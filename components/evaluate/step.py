@@ -37,8 +37,8 @@ from components.steps.recorded import recorded
 from components.tasks import Measured, Scores, TaskDefinition, missing_column
 from components.tracking import (
     TrackedRun,
+    complete_training,
     data_name,
-    deliver_kept,
     log_extensions,
     log_lineage,
     log_profile,
@@ -58,10 +58,11 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         KfrecError: an input is unfinished, the inputs do not match, or the test split lacks a class.
     """
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
-    deliver_kept(inputs["model"])
     given, tfrecord, model = tfrecord, inputs["tfrecord"].path, inputs["model"].path
     title = f"evaluation of {data_name(inputs['tfrecord'])}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
+        if parameters.run_id:  # else the training has a run of its own
+            complete_training(tracked, inputs["model"], inputs["tfrecord"])
         log_lineage(tracked, inputs["tfrecord"])
         log_splits(tracked, inputs["tfrecord"], splits=["test"])
         profile = read_profile(tfrecord / PROFILE)

@@ -4,6 +4,7 @@ A step emits events only if KFREC_EVENTS is set; otherwise it draws its own bars
 
     {"kfrec": "started", "step": ..., "run_id": the pipeline run}
     {"kfrec": "progress", "label": ..., "unit": ..., "done": n, "total": n or null}
+    {"kfrec": "measured", "step": global step, "metrics": {name: value}}, of a training
     {"kfrec": "epoch", "epoch": finished epochs, "metrics": {name: value}}, of a training
     {"kfrec": "finished", "step": ..., "seconds": s, "rows": n, "counts": {...}, "outputs": {name: path}}
     {"kfrec": "warning", "step": ..., "about": a few words, "message": one line}

@@ -36,7 +36,7 @@ from components.steps.catalog import RegisterParameters
 from components.steps.recorded import recorded
 from components.tasks import TaskDefinition
 from components.tasks.pairing import require_names
-from components.tracking import deliver_kept, log_extensions, tracked_run
+from components.tracking import log_extensions, tracked_run
 from components.tracking.champion import require_name
 
 _EXAMPLE_ROWS = 3
@@ -58,7 +58,6 @@ def run(
     require_name(parameters.registered_model)
     require_names(vars(parameters))
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
-    deliver_kept(inputs["model"])
     inputs["evaluation"] = evaluated = _evaluation_of(inputs, evaluation)
     tfrecord, model, evaluation = (artifact.path for artifact in inputs.values())
     task = registry_of.task(parameters.task)

@@ -14,7 +14,6 @@ from components.checks.findings import brief, exceeded
 from components.checks.profile import PASSED, Profile
 from components.secrets import without_passwords
 from components.steps.recorded import EXTENSION
-from components.tracking.kept import Tracked
 from components.tracking.run import TrackedRun
 
 # MLflow's context of each split.
@@ -33,7 +32,7 @@ def data_name(data: Artifact) -> str:
     return str(download.get("data_version") or name or f"data {data.digest[:7]}")
 
 
-def log_lineage(run: Tracked, data: Artifact) -> None:
+def log_lineage(run: TrackedRun, data: Artifact) -> None:
     """Logs the origin of the records: the digests, and the parameters of every step, as ``<step>.<name>``."""
     history = {step: without_passwords(dict(parameters)) for step, parameters in data.history.items()}
     run.log_parameters({f"{step}.{n}": v for step, parameters in history.items() for n, v in parameters.items()})
@@ -41,7 +40,7 @@ def log_lineage(run: Tracked, data: Artifact) -> None:
     run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
 
 
-def log_extensions(run: Tracked, *values: Mapping[str, Any]) -> None:
+def log_extensions(run: TrackedRun, *values: Mapping[str, Any]) -> None:
     """Tags a run with the packages beside kfrec whose code it runs: ``kfrec.extension.dataset`` and the like.
 
     Args:
@@ -51,7 +50,7 @@ def log_extensions(run: Tracked, *values: Mapping[str, Any]) -> None:
     run.set_tags({f"kfrec.{name}": v for each in values for name, v in each.items() if name.startswith(EXTENSION)})
 
 
-def log_splits(run: Tracked, data: Artifact, splits: Sequence[str], uri: str = "") -> None:
+def log_splits(run: TrackedRun, data: Artifact, splits: Sequence[str], uri: str = "") -> None:
     """Logs splits as the run's dataset inputs.
 
     Args:

@@ -42,12 +42,14 @@ class TrackedRun:
 
     Attributes:
         id: MLflow's run id.
+        tags: that the run had when it was opened.
         client: the client it is logged through.
     """
 
     def __init__(self, client: MlflowClient, run: Run) -> None:
         self.client = client
         self.id: str = run.info.run_id
+        self.tags: dict[str, str] = dict(run.data.tags)
         self._logged: dict[str, str] = dict(run.data.params)
 
     def log_parameters(self, parameters: Mapping[str, Any]) -> None:
@@ -73,11 +75,11 @@ class TrackedRun:
         """Logs metrics at one step (batch or epoch), or of the whole run if ``step`` is None."""
         self.log_series([(step or 0, metrics)])
 
-    def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]], at: float | None = None) -> None:
-        """Logs (step, metrics) pairs in as few requests as possible; ``at`` is their Unix time in seconds."""
+    def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]]) -> None:
+        """Logs (step, metrics) pairs in as few requests as possible."""
         from mlflow.entities import Metric
 
-        now = int((at or time.time()) * 1000)
+        now = int(time.time() * 1000)
         metrics = [Metric(name, float(value), now, step) for step, group in series for name, value in group.items()]
         for start in range(0, len(metrics), _METRICS):
             self.client.log_batch(self.id, metrics=metrics[start : start + _METRICS])
@@ -153,16 +155,22 @@ def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterat
     from mlflow.exceptions import MlflowException
 
     run = open_run(experiment, run_id, title)
-    client = run.client
     try:
         yield run
-        client.set_terminated(run.id, "FINISHED")
+        run.client.set_terminated(run.id, status_after(None))
     except BaseException as error:
         with suppress(MlflowException):  # report the first failure
-            client.set_terminated(run.id, "KILLED" if _is_stop(error) else "FAILED")
+            run.client.set_terminated(run.id, status_after(error))
         if isinstance(error, MlflowException) and is_of_the_store(error):
-            raise unusable(client.tracking_uri, error) from error
+            raise unusable(run.client.tracking_uri, error) from error
         raise
+
+
+def status_after(error: BaseException | None) -> str:
+    """MLflow's status of a run after a step: KILLED if it was asked to stop, FAILED after another error."""
+    if error is None:
+        return "FINISHED"
+    return "KILLED" if _is_stop(error) else "FAILED"
 
 
 def end_failed(experiment: str, run_id: str) -> None:

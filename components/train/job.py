@@ -23,7 +23,6 @@ from components.train.checkpoints.state import shared_state_of
 from components.train.export import export
 from components.train.gather_tables import copy_gathered, sharded_bytes, write_tables
 from components.train.loop.benchmark import Benchmark, benchmark_inference, benchmark_training
-from components.train.loop.log import PARAMETER, TrainingLog
 from components.train.loop.ranks import Ranks, together
 from components.train.loop.runtime import drawn_seed
 from components.train.loop.session import Session, open_session
@@ -31,12 +30,12 @@ from components.train.loop.training import Training
 from components.train.results import (
     PARAMETERS,
     SAVED_MODEL,
-    TRAINING,
     copy_data_description,
     require_own_results,
     training_results,
     write_json,
 )
+from components.training_log import PARAMETER, TRAINING, TrainingLog
 
 
 def run_training(

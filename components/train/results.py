@@ -17,17 +17,13 @@ from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.vocabulary import VOCABULARY
 from components.scoring.model import SAVED_MODEL, TABLES
-from components.train.loop.log import is_training_log
+from components.training_log import TRAINING, is_training_log, scores_of
 
 if TYPE_CHECKING:
     from components.train.checkpoints.progress import TrainingProgress
 
 PARAMETERS = "parameters.json"
-TRAINING = "training.json"
 CHECKPOINT = "checkpoint"
-LOG = "log.json"
-# Prefixes of the metric names of a training.
-MEASURED = ("train", "validation")
 
 
 @dataclass(frozen=True)
@@ -122,12 +118,6 @@ def training_results(
         "trained_rows": sum(train_rows),
         "validation_rows": validation_rows,
     }
-
-
-def scores_of(epoch: Mapping[str, Any]) -> dict[str, float | None]:
-    """The task's metrics in an epoch's results, such as train_auc and validation_auc."""
-    prefixes = tuple(f"{split}_" for split in MEASURED)
-    return {name: epoch[name] for name in epoch if name.startswith(prefixes) and name != "train_loss"}
 
 
 def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:

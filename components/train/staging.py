@@ -39,7 +39,8 @@ from components.train.checkpoints.parts import is_part
 from components.train.checkpoints.uploader import LOG, CheckpointUploader, fetch_checkpoint, send_parts
 from components.train.loop.data import samples_of
 from components.train.loop.ranks import Ranks, together
-from components.train.results import CHECKPOINT, TRAINING, trained_rows
+from components.train.results import CHECKPOINT, trained_rows
+from components.training_log import TRAINING
 
 STEP = "train"
 # Input and output locations do not affect a run's result.

@@ -13,22 +13,25 @@ from typing import Any
 from tqdm import tqdm
 
 from components import registry
-from components.artifacts import Artifact, open_input, publishing
+from components.artifacts import Artifact, open_artifact, open_input, publishing
 from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
-from components.feature_spec import FeatureSpec, load_feature_spec
+from components.feature_spec import load_feature_spec
 from components.steps.batch_size import require_divisible
 from components.steps.catalog import LOCAL, MPIJOB, LaunchParameters
 from components.steps.recorded import recorded
 from components.storage import is_uri
 from components.tasks import TaskDefinition, missing_column
-from components.tracking import Tracked, data_name, kept_run
+from components.tracking import complete_training, data_name, training_run
 from components.tracking.champion import require_task_early
+from components.tracking.live import TrainingRun
+from components.tracking.trained import final_metrics, log_start
 from components.train.checkpoints.kept import kept_on_failure, require_one_start
 from components.train.failure import failing_once
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher, worker_arguments
-from components.train.results import CHECKPOINT, MEASURED, TRAINING, trained_rows
-from components.train.tracked import LOGGED, final_metrics, track, track_start
+from components.train.results import CHECKPOINT, trained_rows
+from components.training_log import LOG as TRAINING_LOG
+from components.training_log import MEASURED, TRAINING
 
 LOG = "worker.log"
 
@@ -63,30 +66,29 @@ def run(
     if parameters.registered_model:
         require_task_early(parameters.registered_model, _task_of(parameters).name)
     if in_storage:
-        return _train_in_storage(parameters, data, spec, launcher)
-    with (
-        _tracked(parameters, data, spec, model) as tracked,
-        kept_on_failure(model) as kept,
-        publishing(model, step="train", inputs={"tfrecord": data}, parameters=recorded(parameters)) as staging,
-    ):
-        kept.clear(parameters.load_checkpoint_path)  # within publishing: no other process writes this output
-        kept.note({"inputs": {"tfrecord": data.digest}, "parameters": recorded(parameters)})
-        folders = str(tfrecord.absolute()), str(staging.path), str(kept.checkpoints)
-        arguments = worker_arguments(parameters, *folders)
-        launcher.run(parameters.workers, arguments, kept.log)
-        results = json.loads((staging.path / TRAINING).read_text())
-        shutil.copytree(kept.checkpoints, staging.path / CHECKPOINT)
-        shutil.copyfile(kept.log, staging.path / LOG)
-        staging.rows.update(trained_rows(results))
-        track(tracked, parameters, staging.path)
+        return _train_in_storage(parameters, data, launcher)
+    with _tracked(parameters, data) as tracked:
+        with (
+            tracked.measured() as measured,
+            kept_on_failure(model) as kept,
+            publishing(model, step="train", inputs={"tfrecord": data}, parameters=recorded(parameters)) as staging,
+        ):
+            kept.clear(parameters.load_checkpoint_path)  # within publishing: no other process writes this output
+            kept.note({"inputs": {"tfrecord": data.digest}, "parameters": recorded(parameters)})
+            folders = str(tfrecord.absolute()), str(staging.path), str(kept.checkpoints)
+            launcher.run(parameters.workers, worker_arguments(parameters, *folders), kept.log, measured)
+            results = json.loads((staging.path / TRAINING).read_text())
+            shutil.copytree(kept.checkpoints, staging.path / CHECKPOINT)
+            shutil.copyfile(kept.log, staging.path / LOG)
+            staging.rows.update(trained_rows(results))
+        complete = open_artifact(model)
+        tracked.attempt(lambda run: complete_training(run, complete, data))
     # Of a step in a pod, another step finds the model in the storage that it is published to.
     trained = parameters.model_uri if is_uri(parameters.model_uri) else str(model)
     return _returned(staging.rows, trained, results, _task_of(parameters))
 
 
-def _train_in_storage(
-    parameters: LaunchParameters, data: Artifact, spec: FeatureSpec, launcher: Launcher
-) -> Mapping[str, Any]:
+def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: Launcher) -> Mapping[str, Any]:
     """Runs workers that read from and write to object storage; only the logs are fetched."""
     arguments = [
         *worker_arguments(parameters, parameters.tfrecord_uri, parameters.model_uri, ""),
@@ -94,30 +96,28 @@ def _train_in_storage(
     ]
     with (
         failing_once(parameters.model_uri, parameters.run_id, tqdm.write),
-        _tracked(parameters, data, spec, Path(), parameters.model_uri) as tracked,
+        _tracked(parameters, data) as tracked,
         tempfile.TemporaryDirectory(prefix="kfrec-train-") as folder,
     ):
-        launcher.run(parameters.workers, arguments, Path(folder) / LOG)
+        with tracked.measured() as measured:
+            launcher.run(parameters.workers, arguments, Path(folder) / LOG, measured)
         results = Path(folder) / "results"
-        trained = fetch_artifact(parameters.model_uri, results, lambda path: path in LOGGED)
+        trained = fetch_artifact(parameters.model_uri, results, lambda path: path in (TRAINING_LOG, TRAINING))
         if trained.inputs != {"tfrecord": data.digest}:
             raise KfrecError(
                 f"{parameters.model_uri}: was not trained on {data.path}; delete it, or run the pipeline again"
             )
-        track(tracked, parameters, results)
+        tracked.attempt(lambda run: complete_training(run, trained, data, parameters.tfrecord_uri))
         training = json.loads((results / TRAINING).read_text())
     return _returned(trained.rows, parameters.model_uri, training, _task_of(parameters))
 
 
 @contextmanager
-def _tracked(
-    parameters: LaunchParameters, data: Artifact, spec: FeatureSpec, model: Path, uri: str = ""
-) -> Iterator[Tracked]:
-    """The MLflow run of a training, with its parameters, lineage and system metrics."""
+def _tracked(parameters: LaunchParameters, data: Artifact) -> Iterator[TrainingRun]:
+    """The MLflow run of a training, with its parameters and lineage."""
     title = f"{parameters.model_type} {data_name(data)}"
-    which = parameters.experiment, parameters.run_id, title
-    with kept_run(*which, model, uri) as tracked, tracked.system_metrics():
-        track_start(tracked, parameters, data, spec)
+    with training_run(parameters.experiment, parameters.run_id, title) as tracked:
+        tracked.attempt(lambda run: log_start(run, recorded(parameters), data, parameters.tfrecord_uri))
         yield tracked
 
 

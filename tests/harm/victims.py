@@ -17,8 +17,7 @@ from typing import Any
 from components.artifacts import open_artifact
 from components.lifetime import descendants
 from components.steps.catalog import STEPS
-from components.train.loop.log import read_log
-from components.train.results import LOG, TRAINING
+from components.training_log import LOG, TRAINING, read_log
 from tests.harm.place import folders_of
 from tests.harm.test_kills import alive
 

@@ -23,7 +23,6 @@ from components.steps.catalog import STEPS, LaunchParameters
 from components.steps.command import argument_parser
 from components.train.mpijob.job import mpijob
 from components.train.mpijob.settings import JobSettings
-from components.train.worker import _parser as worker_parser
 from pipelines.task_settings import load_settings
 from tests.manifests.pods import containers, pod_templates, violations
 
@@ -207,9 +206,7 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
                     seen.add(module)
         if body["kind"] == "MPIJob":
             command = body["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
-            worker_parser({"model_type": "sim", "task": ""}).parse_args(
-                command[command.index("components.train.worker") + 1 :]
-            )
+            argument_parser(STEPS["train"], {}).parse_args(command[command.index("components.train") + 1 :])
             seen.add("train")
     assert seen == set(STEPS) - {"find", "predict"}
 

@@ -17,6 +17,7 @@ from kfp.local import logging_utils, subprocess_task_handler
 
 from components.steps import command
 from components.train.launching.launch import LocalLauncher
+from components.train.launching.relay import Measured
 from tests.train.in_process import run_worker
 
 _run_workers = LocalLauncher.run
@@ -49,8 +50,8 @@ def _run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = 
     return 0
 
 
-def _run_worker(launcher: LocalLauncher, workers: int, arguments: Sequence[str], log: Path) -> None:
+def _run_worker(launcher: LocalLauncher, workers: int, arguments: Sequence[str], log: Path, measured: Measured) -> None:
     if workers > 1:
-        _run_workers(launcher, workers, arguments, log)
+        _run_workers(launcher, workers, arguments, log, measured)
     else:
-        run_worker(arguments, log)
+        run_worker(arguments, log, measured)

@@ -14,7 +14,7 @@ from components.parameters import parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import call
 from components.train import step as train_step
-from components.train.loop.log import read_log
+from components.training_log import read_log
 from pipelines.defaults import RETRAINING, TRAINING, Pipeline
 from pipelines.local import arguments_of
 from pipelines.parameters import step_parameters

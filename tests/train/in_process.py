@@ -11,11 +11,11 @@ from unittest import mock
 
 from components.progress.events import VARIABLE
 from components.train import worker
-from components.train.launching.relay import Relay
+from components.train.launching.relay import Measured, Relay, ignored
 from components.train.loop import runtime
 
 
-def run_worker(arguments: Sequence[str], log: Path) -> None:
+def run_worker(arguments: Sequence[str], log: Path, measured: Measured = ignored) -> None:
     """Runs one worker to its end, as :class:`LocalLauncher` does; ``log`` receives its output.
 
     Raises:
@@ -30,7 +30,7 @@ def run_worker(arguments: Sequence[str], log: Path) -> None:
         redirect_stderr(said),
     ):
         status = worker.main(arguments)
-    with log.open("w") as file, Relay(file) as relay:
+    with log.open("w") as file, Relay(file, measured) as relay:
         for line in said.getvalue().splitlines():
             relay.line(0, "stdout", line)
     if relay.error is not None:
@@ -41,6 +41,6 @@ def run_worker(arguments: Sequence[str], log: Path) -> None:
 class InProcess:
     """A :class:`components.train.launching.launch.Launcher` of one worker."""
 
-    def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
+    def run(self, workers: int, arguments: Sequence[str], log: Path, measured: Measured = ignored) -> None:
         assert workers == 1
-        run_worker(arguments, log)
+        run_worker(arguments, log, measured)

@@ -16,9 +16,9 @@ from benchmarks.published import PUBLISHED
 from components.errors import KfrecError
 from components.train.checkpoints.checkpoint import find_checkpoint, find_scored
 from components.train.checkpoints.listing import read_list
-from components.train.loop.log import read_log
 from components.train.loop.training import Training
 from components.train.results import Outcome, best_epoch
+from components.training_log import read_log
 from tests.train.dataset import write_dataset
 from tests.train.in_process import run_worker
 

@@ -26,7 +26,7 @@ from components.steps.catalog import STEPS
 from components.train.checkpoints.state import VARIABLES, name_in
 from components.train.checkpoints.warm_start import warm_start
 from components.train.checkpoints.weights import weights_of
-from components.train.loop.log import read_log
+from components.training_log import read_log
 from tests.models.electra_qa.test_model import specification as questions
 from tests.train.in_process import run_worker
 from tests.train.texts import LENGTH, VOCABULARY, write_texts

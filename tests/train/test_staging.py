@@ -21,9 +21,9 @@ from components.tfrecord.step import run as convert
 from components.train.launching.launch import LocalLauncher
 from components.train.launching.process import run_processes
 from components.train.loop.data import open_data
-from components.train.loop.log import read_log
 from components.train.loop.ranks import Alone
 from components.train.staging import stage_records
+from components.training_log import read_log
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
 from tests.train.in_process import run_worker

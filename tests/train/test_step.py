@@ -8,6 +8,7 @@ import pytest
 from components.artifacts import adopt, open_artifact, publishing
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
+from components.train.launching.relay import Measured, ignored
 from components.train.step import run
 from tests.train.dataset import ITEMS, write_dataset
 from tests.train.displays import write_displays
@@ -64,7 +65,7 @@ def test_a_training_that_is_stopped_is_killed_and_has_what_was_known_before_it_b
     from mlflow import MlflowClient
 
     class Stopped:
-        def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
+        def run(self, workers: int, arguments: Sequence[str], log: Path, measured: Measured = ignored) -> None:
             raise SystemExit(128 + signal.SIGTERM)
 
     data = open_artifact(write_dataset(tmp_path / "tfrecord", train=10, test=10))

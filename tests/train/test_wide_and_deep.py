@@ -25,7 +25,7 @@ from components.tasks.ranking import TASK
 from components.train.building import build_model
 from components.train.checkpoints.state import named_state_of
 from components.train.checkpoints.warm_start import warm_start
-from components.train.loop.log import read_log
+from components.training_log import read_log
 from tests.train.displays import write_displays
 from tests.train.in_process import run_worker
 

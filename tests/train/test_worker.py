@@ -22,8 +22,8 @@ from components.records import Records
 from components.train import worker
 from components.train.checkpoints.state import VARIABLES, name_in
 from components.train.loop import runtime
-from components.train.loop.log import read_log
 from components.train.worker import BAD_INPUT, UNREACHABLE, main
+from components.training_log import read_log
 from tests.train.dataset import LONG, write_dataset
 from tests.train.in_process import run_worker
 

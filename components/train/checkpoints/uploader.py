@@ -18,8 +18,8 @@ from components.train.checkpoints.listing import LIST, list_text, listed_names, 
 from components.train.checkpoints.parts import is_part, rank_of
 from components.train.checkpoints.progress import NAME
 from components.train.results import CHECKPOINT
+from components.training_log import LOG
 
-LOG = "log.json"
 _FILE = re.compile(rf"({NAME}-\d+)\.")
 
 

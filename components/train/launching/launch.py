@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import components
 from components.errors import KfrecError, WorkerCrashed
+from components.lifetime import VARIABLE as PARENT
 from components.lifetime import as_parent
 from components.parameters import parameters_of, plain
 from components.private import SAFE_PATH
@@ -23,7 +24,7 @@ from components.steps.catalog import MPI, LaunchParameters, worker_parameters
 from components.train.launching.gloo import ranks_of_this_machine
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_processes
-from components.train.launching.relay import Relay
+from components.train.launching.relay import Measured, Relay, ignored
 
 MODULE = "components.train.worker"
 # The scratch volume of a training pod.
@@ -37,13 +38,14 @@ class TrainingFailed(KfrecError):
 class Launcher(Protocol):
     """Where the workers run."""
 
-    def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
+    def run(self, workers: int, arguments: Sequence[str], log: Path, measured: Measured) -> None:
         """Runs the workers to their end, showing the first one's progress.
 
         Args:
             workers: number of workers.
             arguments: of each worker's command.
             log: file for all their output.
+            measured: takes the metrics of steps and epochs while they train.
 
         Raises:
             TrainingFailed: a retry would fail again.
@@ -72,7 +74,8 @@ class LocalLauncher:
         worker = [self._python, "-m", self._module, *arguments]
         if not self._by_mpirun(workers):
             return worker
-        exported = [word for name in self.environment() for word in ("-x", name)]
+        # A rank on another host has no process to end with; mpirun ends it.
+        exported = [word for name in self.environment() if name != PARENT for word in ("-x", name)]
         binding = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output"]
         return [str(Path(self._prefix) / "bin" / "mpirun"), *binding, "-np", str(workers), *exported, *worker]
 
@@ -103,10 +106,10 @@ class LocalLauncher:
             **SAFE_PATH,
         }
 
-    def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
+    def run(self, workers: int, arguments: Sequence[str], log: Path, measured: Measured = ignored) -> None:
         """See ``Launcher``."""
         with log.open("w") as file, self.environments(workers) as environments:
-            relay = Relay(file, tagged=self._by_mpirun(workers), several=workers > 1)
+            relay = Relay(file, measured, tagged=self._by_mpirun(workers), several=workers > 1)
             with relay:
                 status = run_processes(self.command(workers, arguments), environments, relay.line)
         if relay.error is not None:

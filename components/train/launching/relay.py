@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 from tqdm import tqdm
@@ -12,6 +13,7 @@ from components.crash import describe_traceback
 from components.errors import KfrecError, Unreachable
 from components.progress import Bar, emit
 from components.progress.events import parse
+from components.training_log import epoch_point
 
 # "[1,0]<stdout>:" of mpirun --tag-output.
 _TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>:")
@@ -20,6 +22,15 @@ _KILLED = re.compile(r"exited on signal 9\b")
 # mpirun's word on a rank that a signal ended.
 _ENDED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) (exited on signal .*?)\.?$")
 _KEPT_LINES = 200
+
+# Takes a step, or the number of an epoch, and its metrics.
+Measured = Callable[[int, Mapping[str, float]], None]
+
+
+def ignored(step: int, metrics: Mapping[str, float]) -> None:
+    """Takes measurements that nobody looks at."""
+
+
 _LAUNCHER = -1
 
 
@@ -33,6 +44,7 @@ class Relay:
 
     Args:
         log: receives every line that is not an event.
+        measured: receives the metrics of steps and epochs.
         tagged: whether mpirun prefixes each line of a rank with its number.
         several: whether there are several ranks, so that the log says whose each line is.
 
@@ -43,11 +55,12 @@ class Relay:
         was_killed: whether the launcher reported that a rank was killed.
     """
 
-    def __init__(self, log: IO[str], tagged: bool = False, several: bool = False) -> None:
+    def __init__(self, log: IO[str], measured: Measured = ignored, tagged: bool = False, several: bool = False) -> None:
         self.error: KfrecError | None = None
         self.crash = ""
         self.ended = ""
         self.was_killed = False
+        self._measured = measured
         self._log, self._tagged, self._several = log, tagged, several or tagged
         self._bar: Bar | None = None
         self._last: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=_KEPT_LINES))
@@ -95,7 +108,10 @@ class Relay:
         elif event["kfrec"] == "error":
             kind = Unreachable if event.get("unreachable") else KfrecError
             self.error = self.error or kind(event["message"])
+        if event["kfrec"] == "measured":
+            self._measured(event["step"], event["metrics"])
         if event["kfrec"] == "epoch":
+            self._measured(*epoch_point(event["epoch"], event["metrics"]))
             emit("epoch", epoch=event["epoch"], metrics=event["metrics"])
         if event["kfrec"] == "progress":
             if self._bar is None or self._bar.label != event["label"]:

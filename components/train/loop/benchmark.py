@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from components.train.loop.log import TrainingLog
 from components.train.loop.meter import latencies
 from components.train.loop.session import Session
 from components.train.loop.transfer import Transfer
+from components.training_log import TrainingLog
 
 Steps = Callable[[Iterator[Any]], Iterator[tf.Tensor]]
 """Runs a step on each batch and yields its results."""

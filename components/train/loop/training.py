@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +35,14 @@ from components.train.checkpoints.state import shared_state_of
 from components.train.checkpoints.uploader import fetch_checkpoint
 from components.train.checkpoints.warm_start import fetch_earlier, warm_start
 from components.train.loop.averages import Averages
-from components.train.loop.log import PARAMETER, TrainingLog
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.meter import Meter
 from components.train.loop.ranks import SharedError, together
 from components.train.loop.session import Session
 from components.train.loop.training_step import TrainingStep
 from components.train.loop.watchdog import Watchdog
-from components.train.results import CHECKPOINT, MEASURED, Outcome, best_epoch
+from components.train.results import CHECKPOINT, Outcome, best_epoch
+from components.training_log import MEASURED, PARAMETER, TrainingLog, step_point
 
 
 class Training:
@@ -123,6 +125,11 @@ class Training:
             self._restore_best()
         else:
             self._averages.assign_to(self._session.model.trainable_variables)
+
+    @cached_property
+    def _rows(self) -> list[int]:
+        """Samples of each epoch."""
+        return [self._data.rows_of_epoch(epoch) for epoch in range(self._data.epochs)]
 
     @property
     def outcome(self) -> Outcome:
@@ -280,8 +287,10 @@ class Training:
         pending: list[tf.Tensor] = []
         epoch, last = progress.epoch, self._data.steps_of(progress.epoch)
         label = f"epoch {epoch + 1}/{self._data.epochs}"
-        with self._session.progress(label, self._data.rows_of_epoch(epoch), "samples") as advance:
-            advance(sum(self._data.rows_of(epoch, step) for step in range(progress.step)))
+        # All epochs in one bar, so that what remains is the time of the whole training.
+        with self._session.progress(label, sum(self._rows), "samples") as advance:
+            done_rows = sum(self._data.rows_of(epoch, step) for step in range(progress.step))
+            advance(sum(self._rows[:epoch]) + done_rows)
             self._meter.start()
             batches = self._session.training_batches(progress.seed, epoch, progress.step)
             positions = self._data.positions(epoch, progress.finished_steps, progress.step)
@@ -318,9 +327,17 @@ class Training:
                     " or look at the data"
                 )
             published = {"total_loss": loss, **dict(zip(self.step.parts, parts, strict=True))}
-            log.write([progress.epoch + 1, step], {"loss": loss, **published, **speed})
+            record = {"loss": loss, **published, **speed}
+            log.write([progress.epoch + 1, step], record)
+            self._tell(progress.epoch + 1, step, record)
         log.flush()
         progress.loss_sum += float(losses[:, 0].sum(dtype=np.float64))
+
+    def _tell(self, epoch: int, step: int, record: Mapping[str, float]) -> None:
+        """Tells the train step of a logged step, for MLflow."""
+        point = step_point(epoch, step, record, self.progress.steps_per_epoch, self._parameters.log_steps)
+        if point and self._session.is_first:
+            emit("measured", step=point[0], metrics=point[1])
 
     def _finish_epoch(self, earlier: float, began: float, sent_bytes: float, log: TrainingLog) -> None:
         progress = self.progress

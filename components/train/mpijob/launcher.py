@@ -24,7 +24,7 @@ from components.lifetime import stopping_in_order
 from components.settings_file import load_settings_file
 from components.steps.catalog import LaunchParameters
 from components.train.launching.launch import TrainingFailed
-from components.train.launching.relay import Relay, is_event
+from components.train.launching.relay import Measured, Relay, ignored, is_event
 from components.train.mpijob.attempts import Attempts
 from components.train.mpijob.follow import LogFollower
 from components.train.mpijob.job import KIND, mpijob, training_name
@@ -69,7 +69,7 @@ class MpiJobLauncher:
         self._parameters, self._settings, self._pace = parameters, settings, pace or Pace()
         self._reported: set[str] = set()
 
-    def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
+    def run(self, workers: int, arguments: Sequence[str], log: Path, measured: Measured = ignored) -> None:
         """See ``components.train.launching.launch.Launcher``; failures are reported in one line.
 
         Raises:
@@ -90,7 +90,7 @@ class MpiJobLauncher:
 
         body(1)  # report invalid parameters before any request
         attempts = Attempts(self._cluster, self._training, body, self._owner, self._pace, self._echo, self._echo_once)
-        with log.open("w") as file, Relay(file, tagged=True) as relay, stopping_in_order():
+        with log.open("w") as file, Relay(file, measured, tagged=True) as relay, stopping_in_order():
             try:
                 self._train(attempts, relay)
             except BaseException as error:

@@ -316,6 +316,17 @@ def read(uri: str) -> bytes:
     return bytes(store().get_object(Bucket=BUCKET, Key=uri.removeprefix(f"s3://{BUCKET}/"))["Body"].read())
 
 
+def shown(tracked: MlflowClient, run: Run) -> tuple[dict[str, list[int]], dict[str, float]]:
+    """What MLflow shows of a training: the steps of its curves, and the newest value of each metric."""
+    experiments = [experiment.experiment_id for experiment in tracked.search_experiments()]
+    found = tracked.search_runs(experiments, f"tags.`kfrec.pipeline_run` = '{run.id}'")
+    if not found:
+        return {"loss": [], "epoch/train_loss": []}, {}
+    history = lambda name: tracked.get_metric_history(found[0].info.run_id, name)  # noqa: E731
+    curves = {name: [point.step for point in history(name)] for name in ("loss", "epoch/train_loss")}
+    return curves, found[0].data.metrics
+
+
 def assert_same_model(training: Training, trained: Run) -> None:
     """The losses of every epoch are those of the training without a fault."""
     expected, result = training_of(trained), training.result()

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mlflow import MlflowClient
+
 from tests.cluster import kubectl as k8s
 from tests.cluster.servers import NODE
 from tests.cluster.steps import Place, Run
@@ -21,6 +23,7 @@ from tests.cluster.suite.conftest import (
     in_pod,
     node_folder,
     patched_settings,
+    shown,
 )
 
 Json = dict[str, Any]
@@ -28,11 +31,15 @@ _WORKER = "components.train.worker"
 _AWAY_SECONDS = 30
 
 
-def test_workers_that_are_killed_and_deleted_by_force_are_replaced(place: Place, trained: Run) -> None:
+def test_workers_that_are_killed_and_deleted_by_force_are_replaced(
+    place: Place, trained: Run, tracked: MlflowClient
+) -> None:
     training = Training(trained)
     first = training.await_checkpoint()
     in_pod(place.namespace, f"{first}-worker-1", SIGNAL.format(word=_WORKER, signal=9))
     training.await_line("restart 1 of 2 resumes from the newest checkpoint")
+    k8s.wait_for(lambda: shown(tracked, training.run)[0]["loss"])
+    assert "time_to_train" not in shown(tracked, training.run)[1]
     second = f"{training.await_job_after(first)}-worker-1"
     # The operator replaces a worker that has not begun, and the launcher waits for it: that is no fault of a training.
     k8s.wait_for(lambda: trains(place.namespace, second))
@@ -40,6 +47,9 @@ def test_workers_that_are_killed_and_deleted_by_force_are_replaced(place: Place,
     said = training.finish()
     assert second in said and "restart 2 of 2" in said
     assert_same_model(training, trained)
+    curves, metrics = shown(tracked, training.run)
+    assert sorted(curves["epoch/train_loss"]) == [epoch["epoch"] for epoch in training.result()["epochs"]]
+    assert len(set(curves["loss"])) == len(curves["loss"]) and "time_to_train" in metrics
     assert_nothing_runs(training)
 
 

@@ -15,8 +15,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from components.train.loop.log import TrainingLog
 from components.train.worker import _parser
+from components.training_log import TrainingLog
 from pipelines.cli import main
 from tests.manifests.pods import violations
 from tests.pipelines.sweep.test_plan import PLAN

@@ -29,6 +29,15 @@ from typing import Any
 
 PREFIX = "DLLL "
 PARAMETER = "PARAMETER"
+# The log and the results of a training, in the folder of its model.
+LOG, TRAINING = "log.json", "training.json"
+# Prefixes of the metric names of a training.
+MEASURED = ("train", "validation")
+# Names of a step in the log, and of its series in MLflow.
+_OF_STEPS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
+
+# A step or an epoch, and its metrics by the names of their series in MLflow.
+Point = tuple[int, dict[str, float]]
 
 
 class TrainingLog:
@@ -83,3 +92,42 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     """The records of a log file, in order."""
     with path.open() as file:
         return [json.loads(line.removeprefix(PREFIX)) for line in file if line.startswith(PREFIX)]
+
+
+def step_point(epoch: int, step: int, data: Mapping[str, Any], steps_per_epoch: int, log_steps: int) -> Point | None:
+    """What MLflow shows of a step: those of every ``log_steps``-th, and of the last one of an epoch.
+
+    Args:
+        epoch: from 1.
+        step: of the epoch, from 1.
+        data: of its record.
+        steps_per_epoch: steps of a whole epoch.
+        log_steps: how often a training reads its losses.
+    """
+    if step % log_steps and step != steps_per_epoch:
+        return None
+    return (epoch - 1) * steps_per_epoch + step, {name: data[key] for key, name in _OF_STEPS.items()}
+
+
+def epoch_point(number: int, result: Mapping[str, Any]) -> Point:
+    """What MLflow shows of an epoch: its defined results."""
+    known = {name: value for name, value in result.items() if name != "epoch" and value is not None}
+    return number, {f"epoch/{name}": value for name, value in known.items()}
+
+
+def points_of(log: Path, results: Mapping[str, Any], log_steps: int) -> list[Point]:
+    """All that MLflow shows of a training, from its log and the content of training.json."""
+    steps_per_epoch = results["steps_per_epoch"]
+    steps = (
+        step_point(record["step"][0], record["step"][1], record["data"], steps_per_epoch, log_steps)
+        for record in read_log(log)
+        if isinstance(record["step"], list) and len(record["step"]) == 2
+    )
+    epochs = [epoch_point(epoch["epoch"], epoch) for epoch in results["epochs"]]
+    return [*filter(None, steps), *epochs]
+
+
+def scores_of(epoch: Mapping[str, Any]) -> dict[str, float | None]:
+    """The task's metrics in an epoch's results, such as train_auc and validation_auc."""
+    prefixes = tuple(f"{split}_" for split in MEASURED)
+    return {name: epoch[name] for name in epoch if name.startswith(prefixes) and name != "train_loss"}

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from components.train.loop.log import PARAMETER, TrainingLog, read_log
+from components.training_log import PARAMETER, TrainingLog, read_log
 
 
 def test_records_have_the_public_loggers_format(tmp_path: Path) -> None:

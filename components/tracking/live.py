@@ -1,0 +1,136 @@
+"""The MLflow run of a training: logged while it trains, by a thread that never holds it up.
+
+A training takes hours, so a server that is away must not end it. What MLflow has missed is in the model's own training
+log: the step logs it at the end or, if the server is still away, the evaluation of the same pipeline run does
+(``components.tracking.trained``).
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from components.errors import Unreachable
+from components.tracking.failures import is_of_the_store, unusable
+from components.tracking.run import TrackedRun, open_run, status_after
+from components.tracking.series import Series
+from components.training_log import Point
+
+SECONDS = 10.0
+"""The longest time between a measurement and its request to MLflow."""
+
+
+class TrainingRun:
+    """A run whose server may be away.
+
+    Args:
+        experiment: name of the experiment.
+        run_id: of the pipeline run.
+        title: of a new run.
+    """
+
+    def __init__(self, experiment: str, run_id: str, title: str) -> None:
+        self._which = experiment, run_id, title
+        self._run: TrackedRun | None = None
+        self._points: queue.SimpleQueue[Point] = queue.SimpleQueue()
+        self._ended = threading.Event()
+        self._is_warned = False
+
+    def attempt(self, job: Callable[[TrackedRun], None]) -> None:
+        """Does a job that logs to MLflow; a server that is away is told once and ends nothing.
+
+        Raises:
+            KfrecError: the server refuses this account, or is not an MLflow server.
+        """
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._run = self._run or open_run(*self._which)
+            job(self._run)
+        except Unreachable as error:
+            self._warn(error)
+        except MlflowException as error:
+            if self._run is None or not is_of_the_store(error):
+                raise
+            self._warn(unusable(self._run.client.tracking_uri, error))
+
+    @contextmanager
+    def measured(self) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
+        """While the block runs, logs what the yielded function is given, and MLflow's ``system/...`` metrics."""
+        thread = threading.Thread(target=self._deliver, name="mlflow", daemon=True)
+        thread.start()
+        try:
+            with self._system_metrics():
+                yield lambda step, metrics: self._points.put((step, dict(metrics)))
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def end(self, status: str) -> None:
+        """Ends the run, if the server answers."""
+        if self._run is not None:
+            self.attempt(lambda run: run.client.set_terminated(run.id, status))
+
+    def _deliver(self) -> None:
+        series: Series | None = None
+
+        def log(run: TrackedRun) -> None:
+            nonlocal series
+            series = series or Series(run)
+            series.log(points)
+
+        ended = False
+        while not ended:
+            ended = self._ended.wait(SECONDS)
+            points = list(self._taken())
+            if points:
+                self.attempt(log)
+
+    def _taken(self) -> Iterator[Point]:
+        with suppress(queue.Empty):
+            while True:
+                yield self._points.get_nowait()
+
+    @contextmanager
+    def _system_metrics(self) -> Iterator[None]:
+        """Nothing is logged without psutil, or if MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false."""
+        from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING as WANTED
+
+        monitor = None
+        if self._run and (WANTED.get() or not WANTED.is_set()):
+            with suppress(ImportError):
+                from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+                uri = self._run.client.tracking_uri
+                monitor = SystemMetricsMonitor(self._run.id, resume_logging=True, tracking_uri=uri)
+                monitor.start()
+        try:
+            yield
+        finally:
+            if monitor:
+                monitor.finish()
+
+    def _warn(self, error: Exception) -> None:
+        if not self._is_warned:
+            print(f"{error}; the training continues, and MLflow gets the rest at its end", file=sys.stderr, flush=True)
+        self._is_warned = True
+
+
+@contextmanager
+def training_run(experiment: str, run_id: str, title: str) -> Iterator[TrainingRun]:
+    """Like ``components.tracking.tracked_run``, but survives a server that is away; see ``TrainingRun``.
+
+    Raises:
+        KfrecError: the server refuses this account, or is not an MLflow server.
+    """
+    tracked = TrainingRun(experiment, run_id, title)
+    tracked.attempt(lambda run: None)
+    try:
+        yield tracked
+    except BaseException as error:
+        tracked.end(status_after(error))
+        raise
+    tracked.end(status_after(None))
