@@ -125,7 +125,7 @@ def _unpack(identities: Mapping[str, str], target: Path, earlier: Sequence[Path]
 def copy_store(store: Path, target: Path) -> None:
     """Copies a containerd's folder: its databases, and links to everything else, which is never changed."""
     subprocess.run(["cp", "--archive", "--link", str(store), str(target)], check=True)
-    for database in target.rglob("*.db"):
+    for database in target.glob("*/*.db"):  # not those of the images
         database.unlink()
         shutil.copy(store / database.relative_to(target), database)
 
