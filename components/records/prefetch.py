@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -39,7 +40,9 @@ def prefetched(items: Iterable[T], size: int) -> Iterator[T]:
             yield value
     finally:
         closed.set()
-        thread.join()
+        # While Python shuts down, daemon threads stand still: since 3.13 a join would wait forever.
+        if not sys.is_finalizing():
+            thread.join()
 
 
 def _fill(items: Iterable[Any], ready: queue.Queue[tuple[str, Any]], closed: threading.Event) -> None:
