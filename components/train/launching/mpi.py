@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -29,4 +30,6 @@ def mpi_environment(prefix: str = sys.prefix) -> dict[str, str]:
         return {}
     earlier = os.environ.get("LD_LIBRARY_PATH", "")
     paths = [str(libraries)] + [path for path in earlier.split(":") if path and path != str(libraries)]
-    return {"OPAL_PREFIX": prefix, "LD_LIBRARY_PATH": ":".join(paths)}
+    # mpirun wants a remote shell to exist even for ranks of this machine alone, which need none.
+    shell = {} if shutil.which("ssh") or shutil.which("rsh") else {"OMPI_MCA_plm_rsh_agent": "sh"}
+    return {"OPAL_PREFIX": prefix, "LD_LIBRARY_PATH": ":".join(paths), **shell}

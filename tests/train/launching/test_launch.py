@@ -100,7 +100,9 @@ def test_mpi_is_found_in_the_environment_it_was_installed_to(tmp_path: Path, mon
     (tmp_path / "lib" / "libmpi.so.40").touch()
     monkeypatch.setenv("LD_LIBRARY_PATH", "/other")
     expected = {"OPAL_PREFIX": str(tmp_path), "LD_LIBRARY_PATH": f"{tmp_path}/lib:/other"}
-    assert mpi_environment(str(tmp_path)) == expected
+    for shell, further in (("/usr/bin/ssh", {}), (None, {"OMPI_MCA_plm_rsh_agent": "sh"})):
+        monkeypatch.setattr("shutil.which", lambda name, found=shell: found)
+        assert mpi_environment(str(tmp_path)) == expected | further
 
 
 @pytest.mark.parametrize(("batch", "nearest"), [(10, "9 or 12"), (2, "3")])
