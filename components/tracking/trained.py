@@ -74,13 +74,15 @@ def _log_trained(run: TrackedRun, model: Artifact) -> None:
 def complete_training(run: TrackedRun, model: Artifact, data: Artifact, uri: str = "") -> None:
     """Logs what the run lacks of the training of ``model``: at its end, or later if MLflow was away.
 
+    A model that no train step has made, such as an adopted folder, shows none.
+
     Args:
         run: an open run.
         model: complete.
         data: the records that it was trained on.
         uri: URI of the records, if not the artifact's folder.
     """
-    if run.tags.get(_COMPLETE) != model.digest:
+    if model.parameters and run.tags.get(_COMPLETE) != model.digest:
         log_start(run, model.parameters, data, uri)
         _log_trained(run, model)
 
