@@ -24,11 +24,11 @@ import pyarrow.parquet as pq
 
 from benchmarks.tables import write_choices, write_steps
 from benchmarks.trained import run_step, score, train
+from components import registry
 from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.training_log import TRAINING as TRAINING_RESULTS
-from pipelines.defaults import TRAINING, Pipeline, dataset_defaults
 
 Settings = Mapping[str, Any]
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
@@ -200,7 +200,7 @@ def _fitted(
     elif model.startswith(KERAS):
         result = keras(model.removeprefix(KERAS), parquet, seed, settings)
     else:
-        values = {**dataset_defaults(Pipeline(TRAINING, model, "tabular", "click")), "task": "click", **settings}
+        values = {**registry.model(model).dataset_defaults.get("tabular", {}), "task": "click", **settings}
         folder_of_run = folder / "-".join([model, str(seed), *(f"{name}={value}" for name, value in settings.items())])
         result = _trained(model, values, records, folder_of_run, seed)
     print(f"{model} {dict(settings)}, seed {seed}: validation AUC {result[0]:.4f}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The pipelines, and their local and cluster defaults; the catalog's defaults are for training on GPUs."""
+"""The pipelines, and the defaults that their parameters have on this machine and on a cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from components import registry
 from components.shared_parameters import MODEL as _MODEL
-from components.steps.catalog import LOCAL_DEFAULTS, STEPS, brought_layers, defaults_by
+from components.steps.catalog import STEPS, brought_layers, defaults_by
 
 TRAINING, RETRAINING, PREDICTION = "training", "retraining", "prediction"
 MODEL: str = _MODEL.default
@@ -77,47 +77,38 @@ def every_pipeline() -> list[Pipeline]:
 DECIDED = tuple(name for name in STEPS["find"].results if name != "proceed")
 
 
-def dataset_defaults(pipeline: Pipeline) -> Mapping[str, Any]:
-    """The model's defaults for the pipeline's data set; they hold locally and on a cluster."""
-    model, data = registry.model(pipeline.model), pipeline.choices["dataset"]
-    return defaults_by(f"model {model.name} on {data}", model.dataset_defaults.get(data, {}), pipeline.choices)
+def layers(pipeline: Pipeline, here: bool = False) -> list[tuple[str, Mapping[str, Any]]]:
+    """The defaults that a pipeline has in place of the steps', and whose they are; later ones win.
 
+    The order is: the pipeline's, the task's, the data set's, the model's, those of the place, and the model's for the
+    data set, which hold in every place.
 
-def layers(pipeline: Pipeline) -> list[tuple[str, Mapping[str, Any]]]:
-    """The defaults that a pipeline has in place of the steps', and whose they are; later ones win."""
+    Args:
+        pipeline: the pipeline.
+        here: whether it runs on this machine. Published sizes and rates suit batches of many GPUs; these suit up to
+            some million samples.
+    """
+    data, model = registry.dataset(pipeline.choices["dataset"]), registry.model(pipeline.model)
+    of_place = (
+        (f"data set {data.name} on this machine", data.local_defaults if here else {}),
+        (f"model {model.name} on this machine", model.local_defaults if here else {}),
+        (f"model {model.name} on {data.name}", model.dataset_defaults.get(data.name, {})),
+    )
     return [
         (f"pipeline {pipeline.kind}", PIPELINE_DEFAULTS[pipeline.kind]),
         *brought_layers(pipeline.choices),
-        (f"model {pipeline.model} on {pipeline.choices['dataset']}", dataset_defaults(pipeline)),
+        *((whose, defaults_by(whose, values, pipeline.choices)) for whose, values in of_place),
     ]
-
-
-def local_layers(pipeline: Pipeline) -> list[tuple[str, Mapping[str, Any]]]:
-    """As ``layers``, for ``kfrec run``.
-
-    Its own come after those of the steps. Published sizes and rates suit batches of many GPUs; these suit up to some
-    million samples on one machine. The local defaults of the data set and the model hold for any data; the model's
-    defaults for the data set replace its local ones.
-    """
-    of_kind, *brought, on_data = layers(pipeline)
-    data, model = registry.dataset(pipeline.choices["dataset"]), registry.model(pipeline.model)
-    local = {f"data set {data.name}": data.local_defaults}
-    if not on_data[1]:
-        local[f"model {model.name}"] = model.local_defaults
-    joined = [
-        (whose, {**layer, **defaults_by(whose, local.get(whose, {}), pipeline.choices)}) for whose, layer in brought
-    ]
-    return [("kfrec run", LOCAL_DEFAULTS), of_kind, *joined, on_data]
 
 
 def local_defaults(pipeline: Pipeline) -> dict[str, Any]:
-    """Defaults of local runs by pipeline parameter; see ``local_layers``."""
-    return _merged(local_layers(pipeline))
+    """Defaults of runs on this machine by pipeline parameter; see ``layers``."""
+    return _merged(layers(pipeline, here=True))
 
 
 def whose_defaults(pipeline: Pipeline) -> dict[str, str]:
     """Parameter to whose default ``kfrec run`` has, where it is not the step's: of a model, say, or a data set."""
-    return {name: whose for whose, layer in local_layers(pipeline) for name in layer}
+    return {name: whose for whose, layer in layers(pipeline, here=True) for name in layer}
 
 
 def pipeline_defaults(pipeline: Pipeline) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from components import registry
 from components.parameters import Parameter, parameters_of, plain
-from components.steps.catalog import LOCAL_DEFAULTS, STEPS, WorkerParameters, brought_defaults
+from components.steps.catalog import STEPS, WorkerParameters, brought_defaults
 
 _HEAD = """# Parameters
 
@@ -26,18 +26,18 @@ def reference() -> str:
         folders = [f"reads `{name}`: {text}" for name, text in step.inputs.items()]
         folders += [f"writes `{name}`: {text}" for name, text in step.outputs.items()]
         text = f"{step.summary} It {'; '.join(folders)}."
-        sections.append(_section(step.name, text, parameters_of(step.own), LOCAL_DEFAULTS))
+        sections.append(_section(step.name, text, parameters_of(step.own), {}))
     for name in registry.names(registry.DATASETS):
         data = registry.dataset(name)
         steps = {"download": parameters_of(data.generation), "preprocess": parameters_of(data.sampling)}
         text = f"`dataset={name}` adds to the steps download and preprocess: {data.summary}"
-        sections.append(_section(f"data set {name}", text, _of_every(steps), {**LOCAL_DEFAULTS, **data.local_defaults}))
+        sections.append(_section(f"data set {name}", text, _of_every(steps), data.local_defaults))
     for name in registry.names(registry.TASKS):
         task = registry.task(name)
         declared = {"train": task.training, "evaluate": task.evaluation, "register": task.decision}
         text = f"`task={name}` adds to the steps train, evaluate and register: {task.summary}"
         own = _of_every({step: parameters_of(own) for step, own in declared.items()})
-        sections.append(_section(f"task {name}", text, own, LOCAL_DEFAULTS))
+        sections.append(_section(f"task {name}", text, own, {}))
     for name in registry.names(registry.MODELS):
         model = registry.model(name)
         text = (
@@ -47,7 +47,7 @@ def reference() -> str:
         brought = brought_defaults({"model_type": name})
         own = [_with_default(parameter, brought) for parameter in parameters_of(model.parameters)]
         own += _of_steps({**brought, **model.local_defaults}, brought)
-        sections.append(_section(f"model {name}", text, own, {**LOCAL_DEFAULTS, **brought, **model.local_defaults}))
+        sections.append(_section(f"model {name}", text, own, {**brought, **model.local_defaults}))
     sections.append(
         _section(
             "the training worker",

@@ -79,13 +79,26 @@ def test_defaults_of_other_steps_do_not_disturb_the_worker(bring: Callable[..., 
     assert found["checkpoint_steps"] == 7 and "promotion_margin" not in found
 
 
-def test_the_last_of_step_run_task_data_set_and_model_wins(bring: Callable[..., None]) -> None:
-    pipeline = Pipeline(TRAINING, "din")
-    bring("model")
-    assert (default(pipeline, "global_batch_size"), local(pipeline, "global_batch_size")) == (131_072, 1024)
-    for kind, size in (("task", 11), ("dataset", 22), ("model", 33)):
+def test_the_last_of_step_task_data_set_model_and_place_wins(
+    bring: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, name = Pipeline(TRAINING, "din"), "global_batch_size"
+    assert (default(pipeline, name), local(pipeline, name)) == (131_072, 1024)
+    _replace(monkeypatch, "model", defaults={}, local_defaults={})
+    assert default(pipeline, name) == local(pipeline, name) == 1024
+    for kind, size in (("task", 11), ("dataset", 22)):
         bring(kind, global_batch_size=size)
-        assert default(pipeline, "global_batch_size") == local(pipeline, "global_batch_size") == size
+        assert default(pipeline, name) == local(pipeline, name) == size
+    own: dict[str, Any] = {"defaults": {name: 33}, "local_defaults": {}}
+    _replace(monkeypatch, "model", **own)
+    assert default(pipeline, name) == local(pipeline, name) == 33
+    _replace(monkeypatch, "dataset", local_defaults={name: 44})
+    assert (default(pipeline, name), local(pipeline, name)) == (33, 44)
+    _replace(monkeypatch, "model", **own | {"local_defaults": {name: 55}})
+    assert (default(pipeline, name), local(pipeline, name)) == (33, 55)
+    on_data = {"amazon_reviews": {name: 66}}
+    _replace(monkeypatch, "model", **own, dataset_defaults=on_data)
+    assert default(pipeline, name) == local(pipeline, name) == 66
 
 
 def test_a_default_is_named_as_in_the_pipeline(bring: Callable[..., None]) -> None:
@@ -111,7 +124,7 @@ def test_a_default_out_of_range_is_refused(bring: Callable[..., None], kind: str
 @pytest.mark.parametrize("kind", ["dataset", "model"])
 def test_a_local_default_of_no_parameter_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _replace(monkeypatch, kind, local_defaults={"epoch": 2})
-    with pytest.raises(KfrecError, match=r"(data set amazon_reviews|model din): no parameter epoch is declared"):
+    with pytest.raises(KfrecError, match=r"(data set amazon_reviews|model din) on this machine: no parameter epoch is"):
         local_defaults(Pipeline(TRAINING, "din"))
 
 

@@ -7,7 +7,7 @@ from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.dien.parameters import DienParameters
 from components.models.optimizers import one_optimizer
-from components.models.sequences import OWN_DEFAULTS, check_histories, trimmed_histories
+from components.models.sequences import LOCAL_DEFAULTS, OWN_DEFAULTS, check_histories, trimmed_histories
 
 MODEL = ModelDefinition(
     name="dien",
@@ -22,4 +22,5 @@ MODEL = ModelDefinition(
     task="click",
     check=check_histories,
     defaults=OWN_DEFAULTS,
+    local_defaults=LOCAL_DEFAULTS,
 )

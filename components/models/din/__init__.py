@@ -7,7 +7,7 @@ from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.din.parameters import DinParameters
 from components.models.optimizers import one_optimizer
-from components.models.sequences import OWN_DEFAULTS, trimmed_histories
+from components.models.sequences import LOCAL_DEFAULTS, OWN_DEFAULTS, trimmed_histories
 
 MODEL = ModelDefinition(
     name="din",
@@ -21,4 +21,5 @@ MODEL = ModelDefinition(
     dataset="amazon_reviews",
     task="click",
     defaults=OWN_DEFAULTS,
+    local_defaults=LOCAL_DEFAULTS,
 )

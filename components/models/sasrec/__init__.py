@@ -29,5 +29,4 @@ MODEL = ModelDefinition(
     },
     dataset_defaults={"amazon_reviews": _ON_HISTORIES, "events": _ON_HISTORIES},
     retrieves=True,
-    local_defaults={"epochs": 30, "patience": 4, "global_batch_size": 128},
 )

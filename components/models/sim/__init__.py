@@ -6,7 +6,7 @@ from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.optimizers import one_optimizer
-from components.models.sequences import OWN_DEFAULTS, check_histories, trimmed_histories
+from components.models.sequences import LOCAL_DEFAULTS, OWN_DEFAULTS, check_histories, trimmed_histories
 from components.models.sim.parameters import SimParameters
 
 MODEL = ModelDefinition(
@@ -24,4 +24,5 @@ MODEL = ModelDefinition(
     check=check_histories,
     # The average lowers the spread from seed to seed.
     defaults={**OWN_DEFAULTS, "average_decay": 0.95},
+    local_defaults=LOCAL_DEFAULTS,
 )

@@ -84,6 +84,7 @@ MODEL = ModelDefinition(
             "embedding_l2": 0.1,
             "deep_optimizer": ADAM,
             "deep_learning_rate": 0.001,
+            "linear_learning_rate": 0.02,
             "deep_warmup_epochs": 0,
             "deep_decay": False,
         }

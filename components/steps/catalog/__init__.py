@@ -17,7 +17,6 @@ from components.steps.catalog.data import (
     TfrecordParameters,
 )
 from components.steps.catalog.steps import (
-    LOCAL_DEFAULTS,
     STEPS,
     Step,
     brought_defaults,
@@ -42,7 +41,6 @@ __all__ = [
     "GLOO",
     "LAST",
     "LOCAL",
-    "LOCAL_DEFAULTS",
     "MPI",
     "MPIJOB",
     "PREBATCH_SIZES",

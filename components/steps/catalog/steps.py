@@ -21,8 +21,6 @@ from components.steps.catalog.data import (
 )
 from components.steps.catalog.training import LaunchParameters, WorkerParameters
 
-# Of kfrec run, for every model; a model and a data set have more in their local_defaults.
-LOCAL_DEFAULTS: Mapping[str, Any] = {"global_batch_size": 1024}
 # The parameters that select what brings defaults to every step.
 _MODEL_TYPE, _TASK, _DATASET = "model_type", "task", "dataset"
 

@@ -42,7 +42,7 @@ class TrainParameters:
     )
     max_steps: int = param(0, "Steps after which the training ends, before its last epoch; 0 is no limit",
                            unit="steps", at_least=0)  # fmt: skip
-    global_batch_size: int = param(131_072, "Samples per step over all workers", unit="samples", at_least=1)
+    global_batch_size: int = param(1024, "Samples per step over all workers", unit="samples", at_least=1)
     micro_batch_size: int = param(
         0,
         "Samples of a worker whose gradients are computed at a time and added up, which bounds memory; 0 is all of a "

@@ -7,12 +7,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.parameters import Parameter
 from components.secrets import without_password
 from components.steps.catalog import STEPS
 from pipelines.cli.options import WORKDIR, add_after, add_pipeline, add_set, pipeline_of
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, TRAINING, Pipeline, whose_defaults
-from pipelines.parameters import checked, parse_assignment, step_parameters
+from pipelines.parameters import checked, parse_assignment, pipeline_parameters, step_parameters
 
 SUMMARY = "list the parameters of a model's pipelines, with the values that kfrec run has"
 
@@ -24,14 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Lists every pipeline parameter by step, a shared one only under its first step: name, value, meaning, default.
+    """Lists every pipeline parameter by step, a shared one only under its first step: name, value, origin, meaning.
 
-    The value is that of ``kfrec run`` with the same options. The default is the step's own, which ``kfrec submit`` has.
+    The value is that of ``kfrec run`` with the same options; where ``kfrec submit`` has another one, it follows.
     """
     pipeline = pipeline_of(options)
     assignments = dict(parse_assignment(text) for text in options.set)
     checked({}, pipeline)
-    print(f"  {'parameter':<32} {'kfrec run':<24} meaning")
+    print(f"  {'parameter':<32} {'kfrec run':<24} {'from':<28} meaning")
     if not options.after:
         _list(pipeline, (*PIPELINES, pipeline.kind), assignments)
         return 0
@@ -55,12 +54,15 @@ def _list(
 
     values: dict[str, Any] = {}
     whose: dict[str, str] = {}
+    on_cluster: dict[str, Any] = {}
     for kind in kinds:
         of_kind = pipeline.of_kind(kind)
         arguments = arguments_of(of_kind, assignments if kind == pipeline.kind else {}, Path(WORKDIR))
         owners = whose_defaults(of_kind)
         values |= arguments
-        whose |= {name: owners.get(name, "") for name in arguments}
+        whose |= {name: owners.get(name, "step") for name in arguments}
+        on_cluster |= {n: p.plain_default for n, p in pipeline_parameters(of_kind, CLUSTER_DEFAULTS).items()}
+    whose |= {"cache_dir": "this machine"} | dict.fromkeys(assignments, "you")
     seen = set(left_out)
     for step in STEPS.values():
         print(f"{step.name}: {step.summary}")
@@ -68,18 +70,12 @@ def _list(
             name = parameter.pipeline_name
             if name not in seen and name in values:
                 seen.add(name)
-                notes = _notes(parameter, values[name], "" if name in assignments else whose.get(name, ""))
-                print(f"  {prefix + name:<32} {_shown(values[name]):<24} {parameter.description}{notes}")
+                is_other = name not in assignments and on_cluster[name] != values[name]
+                note = f"; kfrec submit has {_shown(on_cluster[name])}" if is_other else ""
+                shown = f"{_shown(values[name]):<24} {whose[name]:<28}"
+                print(f"  {prefix + name:<32} {shown} {parameter.description}{note}")
         print()
 
 
 def _shown(value: object) -> str:
     return without_password(str(value)) if value != "" else "(empty)"
-
-
-def _notes(parameter: Parameter, value: object, whose: str) -> str:
-    """Whose default the value of a local run is, and what a cluster has, where they are not the step's."""
-    notes = [f"{value!r} is the default of {whose}"] if whose else []
-    if parameter.pipeline_name in CLUSTER_DEFAULTS:
-        notes.append(f"kfrec submit has {CLUSTER_DEFAULTS[parameter.pipeline_name]!r}")
-    return "".join(f"; {note}" for note in notes)

@@ -1,0 +1,53 @@
+"""The defaults of every pipeline on both places, pinned: a change of one of them is on purpose, and seen in review."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components import registry
+from components.parameters import parameters_of, plain
+from components.steps.catalog import STEPS
+from pipelines.defaults import CLUSTER_DEFAULTS, TRAINING, Pipeline, every_pipeline, local_defaults
+from pipelines.parameters import pipeline_parameters
+
+_FILE = Path(__file__).with_name("effective_defaults.yaml")
+_OF_THE_STEPS = {p.pipeline_name: p.plain_default for step in STEPS.values() for p in parameters_of(step.own)}
+
+
+def pipelines() -> list[Pipeline]:
+    """Every model on its own data set, and on those that it has defaults for."""
+    on_data = [
+        Pipeline(TRAINING, model, data, "click" if data == "tabular" else "")
+        for model in registry.names(registry.MODELS)
+        for data in registry.model(model).dataset_defaults
+    ]
+    return [*every_pipeline(), *on_data]
+
+
+def effective(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
+    """Place to the defaults that are not the steps' own."""
+    places = {"this machine": local_defaults(pipeline), "a cluster": CLUSTER_DEFAULTS}
+    found = {}
+    for place, given in places.items():
+        values = {name: plain(p.default) for name, p in pipeline_parameters(pipeline, given).items()}
+        found[place] = {name: value for name, value in values.items() if _OF_THE_STEPS.get(name, value) != value}
+        own = {p.pipeline_name: p.plain_default for p in parameters_of(registry.model(pipeline.model).parameters)}
+        found[place] |= {name: values[name] for name in own if name in values and values[name] != own[name]}
+    return found
+
+
+@pytest.mark.parametrize("pipeline", pipelines(), ids=lambda pipeline: pipeline.name)
+def test_the_defaults_are_those_that_were_decided(pipeline: Pipeline) -> None:
+    assert effective(pipeline) == yaml.safe_load(_FILE.read_text())[pipeline.name]
+
+
+def test_no_pinned_pipeline_is_gone() -> None:
+    assert set(yaml.safe_load(_FILE.read_text())) == {pipeline.name for pipeline in pipelines()}
+
+
+if __name__ == "__main__":  # after a change on purpose: python -m tests.pipelines.test_effective_defaults
+    _FILE.write_text(yaml.safe_dump({pipeline.name: effective(pipeline) for pipeline in pipelines()}))
