@@ -83,7 +83,7 @@ class StepOutput(io.TextIOBase):
     def _on_progress(self, event: Mapping[str, Any]) -> None:
         if self._bar is None or self._bar.desc != f"  {event['label']}":
             self._close_bar()
-            self._bar = shown(f"  {event['label']}", event["total"], event["unit"])
+            self._bar = shown(f"  {event['label']}", event["total"], event["unit"], event["done"])
         self._bar.update(event["done"] - self._bar.n)
 
     def _on_finished(self, event: Mapping[str, Any]) -> None:

@@ -39,12 +39,12 @@ class _Terminal(tqdm):
     """A redrawn bar. Rate and remaining time exclude the first update, which includes a job's start-up."""
 
     _steady = False
-    _began = 0.0
+    _began = _earlier = 0.0
 
     def update(self, n: float | None = 1) -> bool | None:
         if self._steady or not n:
             return super().update(n)
-        self._steady, self._began = True, self.start_t
+        self._steady, self._began, self._earlier = True, self.start_t, self.initial
         self.n += n
         self.initial = self.last_print_n = self.n
         self.start_t = self.last_print_t = time.time()
@@ -53,15 +53,16 @@ class _Terminal(tqdm):
 
     def close(self) -> None:
         if self._steady and self.n == self.initial:  # a job of one update has only the rate that includes its start-up
-            self.initial, self.start_t = 0, self._began
+            self.initial, self.start_t = self._earlier, self._began
         super().close()
 
 
 class _Lines:
     """A line every ten seconds and one at the end, for logs and redirected output."""
 
-    def __init__(self, **options: Any) -> None:
-        self.n, self.desc = 0.0, options.pop("desc")
+    def __init__(self, initial: float = 0.0, **options: Any) -> None:
+        self.n, self.desc = initial, options.pop("desc")
+        self._initial = initial
         self._options = options
         self._began = self._logged = time.monotonic()
         self._steady_from: tuple[float, float] | None = None
@@ -76,11 +77,11 @@ class _Lines:
             self._write_rate(*self._steady_from)
 
     def close(self) -> None:
-        if self.n in (0, self._shown):  # without any unit there is no rate either
+        if self.n in (self._initial, self._shown):  # without any unit there is no rate either
             return
         # A job of one update has only the rate that includes its start-up.
         first = self._steady_from
-        self._write_rate(*(first if first and first[1] < self.n else (self._began, 0.0)))
+        self._write_rate(*(first if first and first[1] < self.n else (self._began, self._initial)))
 
     def _write_rate(self, began: float, initial: float) -> None:
         """Prints a line with the rate since ``began``, at which ``initial`` units were done."""
@@ -90,17 +91,19 @@ class _Lines:
         print(line.rstrip(), file=sys.stderr, flush=True)
 
 
-def shown(label: str, total: int | None, unit: str) -> Shown:
+def shown(label: str, total: int | None, unit: str, initial: int = 0) -> Shown:
     """A bar on a terminal, lines elsewhere.
 
     Args:
         label: of the job.
         total: units of work, or None if unknown.
         unit: name of the units, plural.
+        initial: units done before, which do not count for the rate.
     """
     options: dict[str, Any] = dict(
         desc=label,
         total=total,
+        initial=initial,
         unit=f" {unit}",
         unit_scale=True,
         bar_format=_FORMAT if total else _FORMAT_UNKNOWN,
@@ -111,10 +114,10 @@ def shown(label: str, total: int | None, unit: str) -> Shown:
 class Bar:
     """Progress of one long job; a job of no units shows none."""
 
-    def __init__(self, label: str, total: int | None, unit: str) -> None:
-        self.label, self.total, self.unit, self.done = label, total, unit, 0
+    def __init__(self, label: str, total: int | None, unit: str, initial: int = 0) -> None:
+        self.label, self.total, self.unit, self.done = label, total, unit, initial
         self._last, self._lock = 0.0, threading.Lock()
-        self._shown = None if emitting() or total == 0 else shown(label, total, unit)
+        self._shown = None if emitting() or total == 0 else shown(label, total, unit, initial)
         self._emit(force=True)
 
     def advance(self, count: int = 1) -> None:
@@ -138,15 +141,16 @@ class Bar:
 
 
 @contextmanager
-def progress(label: str, total: int | None = None, unit: str = "rows") -> Iterator[Bar]:
+def progress(label: str, total: int | None = None, unit: str = "rows", initial: int = 0) -> Iterator[Bar]:
     """Shows a bar while the block runs.
 
     Args:
         label: of the job, such as "reading reviews".
         total: units of work, or None if unknown.
         unit: name of the units, plural.
+        initial: units done before, which do not count for the rate.
     """
-    bar = Bar(label, total, unit)
+    bar = Bar(label, total, unit, initial)
     try:
         yield bar
     finally:

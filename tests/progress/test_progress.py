@@ -89,3 +89,20 @@ def test_the_forecast_leaves_out_what_a_job_starts_with(
             bar.advance(1)
         shown = re.split("[\r\n]", capsys.readouterr().err)
     assert re.search("18:0[89] left", [line for line in shown if line][-1])
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_was_done_before_counts_for_the_share_and_not_for_the_rate(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    now = [1000.0]
+    for clock in ("time.monotonic", "time.time", "tqdm.std.time"):
+        monkeypatch.setattr(clock, lambda: now[0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    with progress("training", total=4000, unit="samples", initial=2000) as bar:
+        for _ in range(2):
+            now[0] += 20
+            bar.advance(500)
+    line = re.split("[\r\n]", capsys.readouterr().err.rstrip())[-1]
+    assert "75%" in line and "[25.0 samples/s, 00:40 left]" in line

@@ -116,7 +116,7 @@ class Relay:
         if event["kfrec"] == "progress":
             if self._bar is None or self._bar.label != event["label"]:
                 self._close_bar()
-                self._bar = Bar(event["label"], event["total"], event["unit"])
+                self._bar = Bar(event["label"], event["total"], event["unit"], event["done"])
             self._bar.advance(event["done"] - self._bar.done)
 
     def _close_bar(self) -> None:

@@ -57,12 +57,12 @@ class Session:
         return self.ranks.rank == 0
 
     @contextmanager
-    def progress(self, label: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: str, total: int, unit: str, initial: int = 0) -> Iterator[Callable[[int], None]]:
         """Shows a progress bar on the first rank; yields the function that advances it."""
         if not self.is_first:
             yield lambda count: None
             return
-        with progress(label, total, unit) as bar:
+        with progress(label, total, unit, initial) as bar:
             yield bar.advance
 
     def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[Any]:

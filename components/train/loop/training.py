@@ -288,9 +288,8 @@ class Training:
         epoch, last = progress.epoch, self._data.steps_of(progress.epoch)
         label = f"epoch {epoch + 1}/{self._data.epochs}"
         # All epochs in one bar, so that what remains is the time of the whole training.
-        with self._session.progress(label, sum(self._rows), "samples") as advance:
-            done_rows = sum(self._data.rows_of(epoch, step) for step in range(progress.step))
-            advance(sum(self._rows[:epoch]) + done_rows)
+        finished = sum(self._rows[:epoch]) + sum(self._data.rows_of(epoch, step) for step in range(progress.step))
+        with self._session.progress(label, sum(self._rows), "samples", finished) as advance:
             self._meter.start()
             batches = self._session.training_batches(progress.seed, epoch, progress.step)
             positions = self._data.positions(epoch, progress.finished_steps, progress.step)
