@@ -26,8 +26,6 @@ _LEFT_CHECKPOINTS = "*/train/.model.checkpoint"
 LAUNCHED_WITH = {each.name for each in fields(LaunchParameters)} - {each.name for each in fields(TrainParameters)}
 MAY_CHANGE = (
     "disable_cache",
-    "prefetch_train_size",
-    "prefetch_test_size",
     "num_parallel_calls",
     "table_placement",
     "placed_tables",

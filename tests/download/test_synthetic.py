@@ -117,15 +117,15 @@ def test_nearly_every_user_is_long_enough_and_some_are_not() -> None:
     assert lengths.max() > 100
 
 
-def test_the_mean_number_of_reviews_is_the_parameter() -> None:
+def test_a_user_writes_25_reviews_on_average() -> None:
     assert len(shop().reviews) == pytest.approx(25 * STEPS["download"].of().synthetic_users, rel=0.05)
 
 
 def test_interests_drift() -> None:
     """Neighbouring reviews share a category far more often than reviews forty apart."""
     near, far = [], []
-    for history in shop(synthetic_reviews_per_user=60).histories().values():
-        categories = [shop(synthetic_reviews_per_user=60).category.get(item) for item in history]
+    for history in shop().histories().values():
+        categories = [shop().category.get(item) for item in history]
         near += [a == b for a, b in pairwise(categories)]
         far += [a == b for a, b in zip(categories, categories[40:], strict=False)]
     assert np.mean(near) > 0.6
@@ -162,7 +162,7 @@ def test_fewer_items_than_categories_is_one_clear_line() -> None:
 
 @pytest.mark.parametrize(
     "sizes",
-    [dict(users=1, items=2, categories=1, reviews_per_user=1), dict(users=3, items=30, categories=30)],
+    [dict(users=1, items=2, categories=1), dict(users=3, items=30, categories=30)],
 )
 def test_the_smallest_sizes_work(sizes: dict[str, int], tmp_path: Path) -> None:
     parameters = STEPS["download"].of(**{f"synthetic_{name}": value for name, value in sizes.items()})

@@ -60,7 +60,7 @@ def test_it_compiles_to_pipelines_with_its_own_parameters(package: str, tmp_path
     spec = next(yaml.load_all((tmp_path / "trip-time-training.yaml").read_text(), yaml.CSafeLoader))
     shown = set(spec["root"]["inputDefinitions"]["parameters"])
     assert {"width", "table_lr", "dense_lr", "synthetic_trips", "test_share", "rmse_limit", "epochs"} <= shown
-    assert not {"embedding_dim", "lr", "synthetic_users", "max_sequence_length", "calibration_bins"} & shown
+    assert not {"embedding_dim", "lr", "synthetic_users", "max_sequence_length", "baseline_samples"} & shown
 
 
 @pytest.mark.slow

@@ -134,7 +134,7 @@ def test_without_a_baseline_nothing_is_required() -> None:
 
 def whole(controlled: Controlled, **more: Any) -> str:
     """The section of the report, as text."""
-    measured = measure(replace(controlled.model, controlled=controlled), 10)
+    measured = measure(replace(controlled.model, controlled=controlled))
     (section,) = TASK.story(replace(measured, metrics={**measured.metrics, **more})).first
     return section.text + "".join(figure.chart for figure in section.figures)
 
@@ -159,7 +159,7 @@ def test_data_without_columns_and_histories_have_no_controls_and_the_report_no_s
     spec = FeatureSpec(features, given.sources, channels)
     assert controls(spec, ClickEvaluation()) is None
     model = drawn(0.5).model
-    (section,) = TASK.story(measure(model, 10)).first
+    (section,) = TASK.story(measure(model)).first
     assert not section.figures
 
 

@@ -19,9 +19,6 @@ class Generation:
     synthetic_users: int = param(2500, "Users of the synthetic data set", unit="users", at_least=1)
     synthetic_items: int = param(3000, "Items of the synthetic data set", unit="items", at_least=2)
     synthetic_categories: int = param(30, "Categories of the synthetic data set", unit="categories", at_least=1)
-    synthetic_reviews_per_user: int = param(
-        25, "Mean number of reviews a synthetic user writes", unit="reviews", at_least=1
-    )
     synthetic_shuffled_labels: bool = param(
         False, "Draw synthetic items independently of the user, so that a model cannot learn anything (a control)"
     )

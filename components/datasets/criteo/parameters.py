@@ -35,9 +35,6 @@ class Generation:
         unit="values",
         at_least=1,
     )
-    synthetic_exponent: float = param(
-        1.45, "Exponent of the power law of the synthetic values", at_least=1.001, at_most=10
-    )
     synthetic_shuffled_labels: bool = param(
         False, "Draw synthetic labels independently of the features, so that a model cannot learn anything (a control)"
     )

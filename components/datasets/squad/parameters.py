@@ -31,9 +31,6 @@ class Generation:
         at_least=1,
         at_most=12,
     )
-    synthetic_unanswerable: float = param(
-        0.3, "Share of the synthetic questions that have no answer", at_least=0, at_most=0.9
-    )
 
 
 @dataclass(frozen=True)

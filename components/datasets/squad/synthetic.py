@@ -12,6 +12,8 @@ from components.progress import progress
 
 FILE = "train-synthetic.json"
 PARAGRAPHS, QUESTIONS = 10, 3
+# Share of the questions that have no answer.
+UNANSWERABLE = 0.3
 
 
 def write_synthetic(parameters: Any, folder: Path) -> None:
@@ -28,10 +30,9 @@ def write_synthetic(parameters: Any, folder: Path) -> None:
             paragraphs = [_paragraph(random, f"{number}-{index}", parameters) for index in range(PARAGRAPHS)]
             articles.append({"title": f"House {number}", "paragraphs": paragraphs})
             bar.advance(1)
-    version = "v2.0" if parameters.synthetic_unanswerable else "1.1"
     # An article a line, for people who look into it.
     lines = ",\n".join(json.dumps(article) for article in articles)
-    (folder / FILE).write_text(f'{{"version": "{version}", "data": [\n{lines}\n]}}\n')
+    (folder / FILE).write_text(f'{{"version": "v2.0", "data": [\n{lines}\n]}}\n')
 
 
 def _paragraph(random: Random, name: str, parameters: Any) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def _paragraph(random: Random, name: str, parameters: Any) -> dict[str, Any]:
     questions = []
     for number in range(QUESTIONS):
         subject, answers = facts[number]
-        if random.random() < parameters.synthetic_unanswerable:
+        if random.random() < UNANSWERABLE:
             subject, answers = others[number], []
         questions.append(
             {

@@ -35,14 +35,14 @@ def learning_rate(parameters: DlrmParameters) -> Schedule:
 
     highest * s / warmup_steps                                      while s < warmup_steps
     highest                                                         until decay_start_step
-    highest * ((decay_start_step + decay_steps - s) / decay_steps) ** decay_power
+    highest * ((decay_start_step + decay_steps - s) / decay_steps) ** 2
     """
     from components.models.optimizers.schedules import polynomial_decay, warm_up
 
     highest, begin = parameters.learning_rate, parameters.decay_start_step
     if not parameters.decay_steps:
         return warm_up(highest, parameters.warmup_steps)
-    fall = polynomial_decay(highest, begin, begin + parameters.decay_steps, parameters.decay_power)
+    fall = polynomial_decay(highest, begin, begin + parameters.decay_steps, power=2.0)
     return warm_up(highest, parameters.warmup_steps, fall)
 
 

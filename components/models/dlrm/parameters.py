@@ -35,7 +35,6 @@ class DlrmParameters:
         24_000, "Steps of the decay to 0, after which nothing is learned; 0 keeps the peak learning rate",
         unit="steps", at_least=0,
     )  # fmt: skip
-    decay_power: float = param(2.0, "Power of the polynomial decay", at_least=0, at_most=100)
 
     def check(self) -> None:
         """The layers fit each other.

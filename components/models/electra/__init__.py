@@ -16,17 +16,23 @@ if TYPE_CHECKING:
     from components.models.optimizers.groups import OptimizerGroup
 
 
+# Power of the decay from the peak of the learning rate to 0, and decays of the moments; of LAMB as published.
+_DECAY_POWER = 0.5
+_BETAS = {"lamb": (0.878, 0.974), "adamw": (0.9, 0.98)}
+
+
 def _optimizers(parameters: Any, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
     from components.models.optimizers.groups import OptimizerGroup
     from components.models.optimizers.schedules import rise_and_fall, training_steps
 
     steps = training_steps(parameters, steps_per_epoch)
+    beta_1, beta_2 = _BETAS[parameters.optimizer]
     optimizer = make_optimizer(
         parameters.optimizer,
-        rise_and_fall(parameters.learning_rate, steps, parameters.warmup_share, parameters.decay_power),
+        rise_and_fall(parameters.learning_rate, steps, parameters.warmup_share, _DECAY_POWER),
         weight_decay=parameters.weight_decay,
-        beta_1=parameters.beta_1,
-        beta_2=parameters.beta_2,
+        beta_1=beta_1,
+        beta_2=beta_2,
     )
     return [OptimizerGroup(optimizer, model.trainable_variables)]
 
@@ -70,8 +76,6 @@ MODEL = ModelDefinition(
         "initial_deviation": 0.06,
         "optimizer": "adamw",
         "learning_rate": 1e-3,
-        "beta_1": 0.9,
-        "beta_2": 0.98,
         "warmup_share": 0.1,
         "hidden_dropout": 0.0,
         "attention_dropout": 0.0,

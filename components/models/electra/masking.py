@@ -9,6 +9,9 @@ import tensorflow as tf
 from components.models.draws import uniform
 from components.text.special import SpecialTokens
 
+# Of the tokens that are predicted, those that become [MASK], as published; the others stay as they are.
+MASK_TOKEN_SHARE = 0.85
+
 
 class Masked(NamedTuple):
     """Masked positions of a batch; at most N of a text.
@@ -33,7 +36,9 @@ def most_masked(length: int, share: float) -> int:
     return max(1, int((share + 0.005) * length))
 
 
-def mask_tokens(tokens: tf.Tensor, special: SpecialTokens, share: float, mask_token_share: float) -> Masked:
+def mask_tokens(
+    tokens: tf.Tensor, special: SpecialTokens, share: float, mask_token_share: float = MASK_TOKEN_SHARE
+) -> Masked:
     """Draws the masked positions of each text.
 
     Of a text of n tokens, ``round(share * n)`` are masked, at least one and at most ``most_masked``; special tokens are

@@ -140,7 +140,7 @@ class Electra(tf.Module):
         channels = self._channels = read_text(spec, parameters)
         self.serving_features = (channels.tokens.name, channels.segments.name)
         self._special = special_tokens(spec)
-        self._shares = parameters.masked_share, parameters.mask_token_share
+        self._masked_share = parameters.masked_share
         self._weight = parameters.replaced_weight
         sizes, narrow, width = parameters.sizes, generator_sizes(parameters), parameters.embedding_width
         self.embed = TokenEmbeddings(
@@ -192,7 +192,7 @@ class Electra(tf.Module):
     def _pass(self, features: Mapping[str, tf.Tensor], training: bool) -> _Pass:
         tokens, segments = (features[name] for name in self.serving_features)
         is_token = tokens != self._special.pad
-        masked = mask_tokens(tokens, self._special, *self._shares)
+        masked = mask_tokens(tokens, self._special, self._masked_share)
         states = self.generator(self.embed(masked.inputs, segments, training), is_token, training)
         logits = self.generator_head(tf.matmul(tf.cast(masked.selection, states.dtype), states))
         counted = tf.cast(masked.is_masked, tf.float32)

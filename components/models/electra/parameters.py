@@ -23,9 +23,6 @@ class ElectraParameters(EncoderParameters):
     masked_share: float = param(
         0.15, "Share of a text's tokens that the generator predicts", at_least=0.01, at_most=0.9
     )
-    mask_token_share: float = param(
-        0.85, "Share of these tokens that become [MASK]; the others stay as they are", at_least=0, at_most=1
-    )
     replaced_weight: float = param(
         REPLACED_WEIGHT, "Weight of the discriminator's loss; the generator's has the weight 1", at_least=0
     )
@@ -34,9 +31,4 @@ class ElectraParameters(EncoderParameters):
     warmup_share: float = param(
         0.2, "Share of the training's steps in which the learning rate rises from 0 to its peak", at_least=0, at_most=1
     )
-    decay_power: float = param(
-        0.5, "Power of the decay from the peak to 0 at the training's last step", at_least=0, at_most=100
-    )
     weight_decay: float = param(0.01, "Weight decay of kernels and embeddings, times the learning rate", at_least=0)
-    beta_1: float = param(0.878, "Decay of the first moments", at_least=0, at_most=0.9999)
-    beta_2: float = param(0.974, "Decay of the second moments", at_least=0, at_most=0.99999)

@@ -35,7 +35,7 @@ def _optimizers(parameters: Any, model: Model, steps_per_epoch: int) -> list[Opt
     steps, layers = training_steps(parameters, steps_per_epoch), parameters.sizes.layers
     optimizer = make_optimizer(
         "adamw",
-        rise_and_fall(parameters.learning_rate, steps, parameters.warmup_share, parameters.decay_power),
+        rise_and_fall(parameters.learning_rate, steps, parameters.warmup_share),
         weight_decay=parameters.weight_decay,
         factor=lambda variable: parameters.layer_decay ** (layers + 2 - depth_of(variable.name, layers)),
     )

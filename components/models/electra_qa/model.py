@@ -25,6 +25,9 @@ START, END, HAS_NONE = "start_position", "end_position", "is_impossible"
 # Of data whose questions all have an answer.
 _POSSIBLE = -1e4
 
+# Of the loss of whether a question has an answer.
+_IMPOSSIBLE_WEIGHT = 0.5
+
 
 class ElectraQa(tf.Module):
     """The encoder of ``components.models.electra`` over [CLS] question [SEP] context [SEP], and ``AnswerHead``.
@@ -58,7 +61,7 @@ class ElectraQa(tf.Module):
                 "data set such as squad"
             )
         self.serving_features = (channels.tokens.name, channels.segments.name, blocked.name)
-        self._impossible_weight, self._beam = parameters.impossible_weight, min(parameters.beam, channels.length)
+        self._beam = min(parameters.beam, channels.length)
         sizes, width = parameters.sizes, parameters.embedding_width
         self.embed = TokenEmbeddings(
             weights.scope("embeddings"),
@@ -115,7 +118,7 @@ class ElectraQa(tf.Module):
         if self.head.has_impossible:
             logits = self.head.impossibles(states, starts)
             losses = tf.nn.sigmoid_cross_entropy_with_logits(targets[HAS_NONE], logits)
-            terms["impossible"] = LossTerm(losses, each, self._impossible_weight)
+            terms["impossible"] = LossTerm(losses, each, _IMPOSSIBLE_WEIGHT)
         return {"start_logits": starts}, terms
 
     def _states(self, features: Mapping[str, tf.Tensor], training: bool) -> tuple[tf.Tensor, tf.Tensor]:

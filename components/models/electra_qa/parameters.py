@@ -15,9 +15,6 @@ class ElectraQaParameters(EncoderParameters):
     beam: int = param(
         5, "Starts of an answer that are scored further, and ends of each of them", at_least=1, at_most=100
     )
-    impossible_weight: float = param(
-        0.5, "Weight of the loss of whether a question has an answer, on data with questions that have none", at_least=0
-    )
     learning_rate: float = param(2e-4, "Peak learning rate of the head; the default suits batches of 32", at_least=0)
     layer_decay: float = param(
         0.8, "Factor of the learning rate from each layer to the one below it; 1 is one rate for all", at_least=0.01,
@@ -25,8 +22,5 @@ class ElectraQaParameters(EncoderParameters):
     )  # fmt: skip
     warmup_share: float = param(
         0.05, "Share of the training's steps in which the learning rate rises from 0 to its peak", at_least=0, at_most=1
-    )
-    decay_power: float = param(
-        1.0, "Power of the decay from the peak to 0 at the training's last step", at_least=0, at_most=100
     )
     weight_decay: float = param(0.01, "Weight decay of kernels and embeddings, times the learning rate", at_least=0)

@@ -64,7 +64,7 @@ def training_steps(parameters: Any, steps_per_epoch: int) -> int:
     return min(steps, parameters.max_steps) if parameters.max_steps else steps
 
 
-def rise_and_fall(peak: float, steps: int, warmup_share: float, power: float) -> Schedule:
+def rise_and_fall(peak: float, steps: int, warmup_share: float, power: float = 1.0) -> Schedule:
     """Warm-up from 0 to the peak over a share of the steps, then a decay to 0 at the last one.
 
     peak * s / w                                    while s < w = round(warmup_share * steps)

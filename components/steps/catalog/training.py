@@ -67,10 +67,6 @@ class TrainParameters:
     drop_remainder: bool = param(False, "Drop the last, smaller batch of an epoch")
     disable_cache: bool = param(False, "Read records from disk in every epoch instead of keeping them in memory")
     repeat_count: int = param(0, "Times the training samples are repeated within an epoch; 0 is once", at_least=0)
-    prefetch_train_size: int = param(-1, "Batches to prefetch in training; -1 chooses", unit="batches", at_least=-1)
-    prefetch_test_size: int = param(
-        -1, "Batches to prefetch in validation and evaluation; -1 chooses", unit="batches", at_least=-1
-    )
     prebatch_train_size: int = PREBATCH_TRAIN_SIZE
     prebatch_test_size: int = PREBATCH_TEST_SIZE
     num_parallel_calls: int = param(
@@ -203,6 +199,10 @@ class WorkerParameters(TrainParameters):
         "",
         "Folder for records and results while --dataset_dir and results_dir are in object storage; empty is one of the "
         "user's own in the folder for temporary files",
+    )
+    prefetch_train_size: int = param(-1, "Batches to prefetch in training; -1 chooses", unit="batches", at_least=-1)
+    prefetch_test_size: int = param(
+        -1, "Batches to prefetch in validation and evaluation; -1 chooses", unit="batches", at_least=-1
     )
     train_dataset_size: int = param(
         11_796_480,

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 # Parameters of the evaluate step.
-CALIBRATION_BINS = param(20, "Bins of the calibration curve", unit="bins", at_least=2)
 CONTROL_SAMPLES = param(
     50_000,
     "Test samples that tell what the score rests on, scored by the built-in baseline, and with other histories, empty "

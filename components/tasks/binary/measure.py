@@ -37,17 +37,16 @@ def measure_binary_controls(
     return measure_controls(controlled, metric, intervals) if labels.min(initial=1) != labels.max(initial=0) else {}
 
 
-def measure_binary(labels: np.ndarray, probabilities: np.ndarray, bins: int, clusters: np.ndarray | None) -> Measured:
+def measure_binary(labels: np.ndarray, probabilities: np.ndarray, clusters: np.ndarray | None) -> Measured:
     """Computes metrics and curves; a metric may be nan.
 
     Args:
         labels: 0 or 1, both present.
         probabilities: of label 1.
-        bins: of the calibration curve.
         clusters: cluster of each sample, such as its user; None for independent samples.
     """
     interval = auc_interval(labels, probabilities, samples=RESAMPLES, confidence=CONFIDENCE, clusters=clusters)
-    calibrated = calibration(labels, probabilities, bins)
+    calibrated = calibration(labels, probabilities)
     confusion = _confusion(labels, probabilities)
     metrics = {
         "test_auc": roc_auc(labels, probabilities),

@@ -34,7 +34,7 @@ def _streaming(training: bool, parameters: object) -> Streaming:
 def _measure(scores: Scores, parameters: ClickEvaluation) -> Measured:
     from components.tasks.click.measure import measure
 
-    return measure(scores, parameters.calibration_bins)
+    return measure(scores)
 
 
 def _difference(

@@ -13,16 +13,15 @@ from components.tasks.definition import Measured
 from components.tasks.scores import Scores
 
 
-def measure(scores: Scores, bins: int) -> Measured:
+def measure(scores: Scores) -> Measured:
     """Computes metrics and curves.
 
     Args:
         scores: labels with both classes, and probabilities.
-        bins: bins of the calibration curve.
     """
     labels, p = scores.labels, scores.outputs[PROBABILITY]
     users = scores.kept.get("user")
-    measured = measure_binary(labels, p, bins, users)
+    measured = measure_binary(labels, p, users)
     metrics = dict(measured.metrics)
     if users is not None:
         grouped = grouped_auc(labels, p, users)

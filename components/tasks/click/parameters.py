@@ -8,7 +8,6 @@ from components.contract import Metric
 from components.parameters import param
 from components.tasks.binary import (
     BASELINE_SAMPLES,
-    CALIBRATION_BINS,
     CONTROL_SAMPLES,
     IMPORTANCE_SAMPLES,
     REQUIRE_BASELINE,
@@ -23,7 +22,6 @@ AUC = Metric("auc", "AUC")
 class ClickEvaluation:
     """Parameters of the evaluate step."""
 
-    calibration_bins: int = CALIBRATION_BINS
     control_samples: int = CONTROL_SAMPLES
     baseline_samples: int = BASELINE_SAMPLES
     importance_samples: int = IMPORTANCE_SAMPLES

@@ -18,6 +18,8 @@ _NEWEST = 20
 _LOOKED_UP = 5
 # Largest distance of two items of a pair, in items.
 _APART = 3
+# Test samples that are ranked by the baselines, and training samples whose histories they count.
+_USERS, _HISTORIES = 20_000, 200_000
 # Scores in memory at a time.
 _SCORES = 1 << 24
 
@@ -135,11 +137,11 @@ class NextItemBaselines:
 def controls(spec: FeatureSpec, parameters: NextItemEvaluation) -> Controls | None:
     """The baselines; None for data without a history, or if parameters leave them out."""
     targets, histories = (spec.channels.get(name, ()) for name in (Channel.TARGET, Channel.POSITIVE))
-    if not (targets and histories and parameters.baseline_users and parameters.baseline_histories):
+    if not (targets and histories):
         return None
     if not {"train", "test"} <= set(spec.sources):
         return None
     baselines = NextItemBaselines(spec, spec.features[targets[0]], spec.features[histories[0]])
     if not all(set(baselines.features) <= set(spec.sources[split].features) for split in ("train", "test")):
         return None
-    return Controls((), baselines, RANK, parameters.baseline_users, parameters.baseline_histories)
+    return Controls((), baselines, RANK, _USERS, _HISTORIES)

@@ -29,16 +29,6 @@ class NextItemEvaluation:
     """Parameters of the evaluate step."""
 
     list_length: int = LIST_LENGTH
-    baseline_users: int = param(
-        20_000,
-        "Test samples that are also ranked by popularity and by what follows the newest items of a history; 0 leaves "
-        "that out",
-        unit="samples",
-        at_least=0,
-    )
-    baseline_histories: int = param(
-        200_000, "Training samples whose histories these baselines count", unit="samples", at_least=0
-    )
     catalogue_users: int = CATALOGUE_USERS
     catalogue_scores: int = CATALOGUE_SCORES
     catalogue_top: int = CATALOGUE_TOP

@@ -56,7 +56,7 @@ def _vetoes(metrics: Mapping[str, Any], parameters: RankingDecision) -> Sequence
 def _measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
     from components.tasks.ranking.measure import measure
 
-    return measure(scores, parameters.map_k, parameters.calibration_bins)
+    return measure(scores, parameters.map_k)
 
 
 def _precisions(scores: Scores, k: int) -> np.ndarray:

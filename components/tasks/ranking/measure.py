@@ -21,20 +21,19 @@ SIZE_BOUNDS = (2, 3, 4, 6, 8, 12)
 _MOST_CUTS = 30
 
 
-def measure(scores: Scores, k: int, bins: int) -> Measured:
+def measure(scores: Scores, k: int) -> Measured:
     """Computes metrics and curves.
 
     Args:
         scores: labels with both classes, probabilities, and the column group.
         k: positions of MAP@k.
-        bins: bins of the calibration curve.
     """
     groups, probabilities = scores.kept["group"], scores.outputs[PROBABILITY]
     ranked = RankedGroups(scores.labels, probabilities, groups)
     guessed = RankedGroups(scores.labels, np.zeros_like(probabilities), groups)
     precision, by_chance = ranked.average_precision(k), guessed.average_precision(k)
     interval = mean_interval(precision)
-    binary = measure_binary(scores.labels, probabilities, bins, groups)
+    binary = measure_binary(scores.labels, probabilities, groups)
     metrics: dict[str, Any] = {
         "test_map": interval.estimate,
         "test_map_low": interval.low,

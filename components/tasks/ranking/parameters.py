@@ -8,7 +8,6 @@ from components.contract import Metric
 from components.parameters import param
 from components.tasks.binary import (
     BASELINE_SAMPLES,
-    CALIBRATION_BINS,
     CONTROL_SAMPLES,
     IMPORTANCE_SAMPLES,
     REQUIRE_BASELINE,
@@ -31,7 +30,6 @@ class RankingEvaluation:
     """Parameters of the evaluate step."""
 
     map_k: int = MAP_K
-    calibration_bins: int = CALIBRATION_BINS
     control_samples: int = CONTROL_SAMPLES
     baseline_samples: int = BASELINE_SAMPLES
     importance_samples: int = IMPORTANCE_SAMPLES

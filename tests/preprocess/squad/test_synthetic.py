@@ -72,14 +72,6 @@ def test_only_texts_of_several_things_hold_other_values_of_a_kind(things: int, m
     assert others <= most and (others > 0.2) == (things > 1)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.9])
-def test_the_share_of_unanswerable_questions_is_a_parameter(share: float, tmp_path: Path) -> None:
-    text = generated(tmp_path / "a", synthetic_unanswerable=share)
-    rate = sum(not qa["answers"] for _, qa in questions(text)) / (12 * 10 * 3)
-    assert abs(rate - share) < 0.08
-    assert json.loads(text)["version"] == ("v2.0" if share else "1.1")
-
-
 def test_the_same_parameters_give_the_same_bytes(tmp_path: Path) -> None:
     first, again, other = (generated(tmp_path / name, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
     assert first == again != other

@@ -17,6 +17,8 @@ from components.progress import progress
 REVIEWS = "reviews_Synthetic.json.gz"
 META = "meta_Synthetic.json.gz"
 USERS_AT_A_TIME = 4096
+# The mean of a user.
+REVIEWS_PER_USER = 25
 _LEVEL = 4
 
 
@@ -53,7 +55,7 @@ def reviews_of(parameters: Any, catalogue: Catalogue, first_user: int, users: in
     return draw_reviews(
         first_user,
         users,
-        parameters.synthetic_reviews_per_user,
+        REVIEWS_PER_USER,
         parameters.synthetic_shuffled_labels,
         catalogue,
         np.random.default_rng([parameters.seed, 1, first_user]),

@@ -28,6 +28,8 @@ BLOCK = 65_536
 MISSING = 0.05
 _SPAN = 4.0
 _SMALLEST = 3.0
+# Of the power law.
+_EXPONENT = 1.45
 # Odd, so that multiplying by them modulo 2**32 is a bijection.
 _MIX_1, _MIX_2 = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 
@@ -64,7 +66,7 @@ def draw(parameters: Any, truth: Truth, day: int, block: int, count: int) -> Imp
     random = np.random.default_rng([parameters.seed, 1, day, block])
     ids = np.empty((count, len(CATEGORICAL)), np.int64)
     for column, size in enumerate(cardinalities(parameters.synthetic_values)):
-        ids[:, column] = power_law(random.random(count), size, parameters.synthetic_exponent)
+        ids[:, column] = power_law(random.random(count), size, _EXPONENT)
     integers = np.rint(_SMALLEST * np.exp(_SPAN * random.random((count, len(NUMERICAL)))) - _SMALLEST).astype(np.int64)
     ids[random.random(ids.shape) < MISSING] = -1
     integers[random.random(integers.shape) < MISSING] = -1
