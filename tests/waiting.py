@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import time
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ UNTIL_ENDED = 3600
 
 
 def wait_for(condition: Callable[[], object], pause: float = 0.02) -> None:
-    """Waits until the condition holds; fails after LONGEST.
+    """Waits until the condition holds; fails after LONGEST, and shows what every thread was doing.
 
     Args:
         condition: tried until it is true.
@@ -20,5 +21,7 @@ def wait_for(condition: Callable[[], object], pause: float = 0.02) -> None:
     """
     until = time.monotonic() + LONGEST
     while not condition():
-        assert time.monotonic() < until, f"waited {LONGEST:.0f} s in vain"
+        if time.monotonic() > until:
+            faulthandler.dump_traceback()
+            raise AssertionError(f"waited {LONGEST:.0f} s in vain")
         time.sleep(pause)
