@@ -207,7 +207,8 @@ def _connected(scheduler: str) -> Any:
 def _local_client(workers: int) -> Iterator[Any]:
     """The client of a cluster of processes on this machine."""
     from distributed import Client, LocalCluster
-    from distributed.security import Security
+
+    from components.workflows.tls import LocalSecurity
 
     fork_server.start()
     with dask.config.set(_FORK_FROM_SERVER):
@@ -221,7 +222,7 @@ def _local_client(workers: int) -> Iterator[Any]:
             scheduler_kwargs={"dashboard_address": "localhost:0"},
             worker_dashboard_address="localhost:0",
             # A client may run any code, so it must have the key of this cluster, which only its processes know.
-            security=Security.temporary(),
+            security=LocalSecurity.temporary(),
             silence_logs=logging.CRITICAL,
             preload=["components.workflows.nvtabular_quiet"],
         )

@@ -1,5 +1,6 @@
 import asyncio
 import gc
+import ssl
 from multiprocessing import forkserver
 from typing import Any
 
@@ -11,6 +12,7 @@ from distributed.security import Security
 
 from components.errors import KfrecError, WorkerCrashed
 from components.workflows import workers as dask
+from components.workflows.tls import LocalSecurity
 from tests.listening import listening_sockets
 
 
@@ -69,3 +71,9 @@ def _connect(address: str, **arguments: Any) -> None:
         await (await connect(address, timeout=2, **arguments)).close()
 
     asyncio.run(connected())
+
+
+@pytest.mark.parametrize("side", ["get_listen_args", "get_connection_args"])
+def test_the_end_of_a_connection_is_no_error_that_the_next_one_reports(side: str) -> None:
+    context = getattr(LocalSecurity.temporary(), side)("scheduler")["ssl_context"]
+    assert context.options & ssl.OP_IGNORE_UNEXPECTED_EOF and context.verify_mode == ssl.CERT_REQUIRED
