@@ -19,8 +19,8 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.metrics import mean_interval
 from components.progress import progress
+from components.register.comparison import Judged
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
-from components.register.judging import Judged
 from components.register.logged import logged_pair
 from components.register.promotion import basis_of, settle
 from components.register.registry import Registry

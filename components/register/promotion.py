@@ -14,8 +14,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from components.register.comparison import Judged
 from components.register.gate import Decision
-from components.register.judging import Judged
 from components.register.registry import Promotion, Registry
 from components.tracking.champion import CHAMPION
 

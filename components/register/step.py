@@ -16,8 +16,8 @@ from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.parameters import parameters_of
+from components.register.comparison import METRICS, Candidate
 from components.register.gate import Decision
-from components.register.judging import METRICS, Candidate
 from components.register.logged import logged
 from components.register.page import decision_page
 from components.register.pairing import Registered, register_pair

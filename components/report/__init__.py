@@ -1,7 +1,7 @@
 """The parts of report.html; ``components.report.page`` renders them."""
 
 from components.report.charts import Axis, Line, bar_chart, line_chart, spanning, table
-from components.report.parts import Card, Figure, Section, Story
+from components.report.elements import Card, Figure, Section, Story
 
 __all__ = [
     "Axis",

@@ -8,7 +8,7 @@ from components.checks.findings import describe, exceeded, not_compared
 from components.checks.profile import PASSED, TIME, Finding, Profile, Table
 from components.checks.profiler import format_time
 from components.report.charts import table
-from components.report.parts import Figure, Section
+from components.report.elements import Figure, Section
 
 _SHOWN = 12
 

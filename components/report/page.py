@@ -15,7 +15,7 @@ from components.checks.profile import Profile
 from components.contract import Metric
 from components.report.charts import Axis, Line, line_chart, spanning
 from components.report.data_checks import data_checks
-from components.report.parts import Card, Figure, Section, Story
+from components.report.elements import Card, Figure, Section, Story
 
 _HERE = Path(__file__).parent
 

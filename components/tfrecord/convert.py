@@ -23,8 +23,8 @@ from components.records.framing import index_path
 from components.records.layout import Layout
 from components.records.packing import pack_samples, packed_room, varints_room
 from components.tfrecord.parallel import ArrayPool, in_order
-from components.tfrecord.parts import RowGroup
 from components.tfrecord.permutation import Permutation
+from components.tfrecord.row_groups import RowGroup
 from components.tfrecord.samples import write_varints
 from components.tfrecord.schema import Column
 from components.tfrecord.shards import ShardPlan

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from components.errors import KfrecError
 from components.progress import progress
 from components.tfrecord.parallel import in_order
-from components.tfrecord.parts import RowGroup
+from components.tfrecord.row_groups import RowGroup
 from components.tfrecord.samples import longest_list
 from components.tfrecord.schema import Column
 

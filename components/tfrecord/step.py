@@ -21,8 +21,8 @@ from components.steps.catalog import PREBATCH_SIZES, TfrecordParameters
 from components.steps.recorded import recorded
 from components.tfrecord.convert import convert_split
 from components.tfrecord.lengths import length_by_footers, length_by_reading
-from components.tfrecord.parts import RowGroup, row_groups
 from components.tfrecord.permutation import Permutation
+from components.tfrecord.row_groups import RowGroup, row_groups
 from components.tfrecord.samples import LongerList
 from components.tfrecord.schema import (
     Column,

@@ -35,7 +35,7 @@ from components.steps.catalog import WorkerParameters
 from components.steps.recorded import recorded
 from components.storage import below, is_uri
 from components.train.checkpoints.listing import LIST
-from components.train.checkpoints.parts import is_part
+from components.train.checkpoints.shards import is_part
 from components.train.checkpoints.uploader import LOG, CheckpointUploader, fetch_checkpoint, send_parts
 from components.train.loop.data import samples_of
 from components.train.loop.ranks import Ranks, together

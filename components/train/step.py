@@ -26,7 +26,7 @@ from components.tracking import complete_training, data_name, training_run
 from components.tracking.champion import require_task_early
 from components.tracking.live import TrainingRun
 from components.tracking.trained import final_metrics, log_start
-from components.train.checkpoints.kept import kept_on_failure, require_one_start
+from components.train.checkpoints.after_failure import kept_on_failure, require_one_start
 from components.train.failure import failing_once
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher, worker_arguments
 from components.train.results import CHECKPOINT, trained_rows

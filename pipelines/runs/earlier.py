@@ -14,7 +14,7 @@ from components.errors import KfrecError
 from components.parameters import build, parameters_of
 from components.steps.catalog import STEPS, LaunchParameters, TrainParameters
 from components.steps.recorded import EXTENSION, FILE, recorded
-from components.train.checkpoints.kept import has_checkpoint, made_with
+from components.train.checkpoints.after_failure import has_checkpoint, made_with
 from pipelines.defaults import Pipeline
 from pipelines.parameters import BOUND, step_parameters
 from pipelines.runs.record import RunRecord

@@ -17,7 +17,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
-from components.register.judging import Candidate, Judged
+from components.register.comparison import Candidate, Judged
 from components.register.registry import Registry
 from components.steps.command import command
 from components.tracking.run import TrackedRun

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from components.datasets.outbrain.documents import LISTED, load_vectors, similarities
+from components.datasets.outbrain.fitted_files import load_counts
 from components.datasets.outbrain.hashing import to_buckets
-from components.datasets.outbrain.kept import load_counts
 from components.datasets.outbrain.raw_files import TERMS
 from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Fitted, rates
 from components.feature_spec import Channel, Feature, FeatureSpec
@@ -85,7 +85,7 @@ def samples_workflow(fitted: Fitted, counts: Path, documents: Path, largest_buck
 
     Args:
         fitted: medians, means and deviations.
-        counts: folder with the files of ``kept``.
+        counts: folder with the files of ``fitted_files``.
         documents: folder of ``documents``.
         largest_buckets: cap of the bucket counts.
     """
@@ -142,7 +142,7 @@ def _buckets(numbers: Mapping[str, int], df: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rates(counts: Path, folds: int, df: pd.DataFrame) -> dict[str, Any]:
-    """Clicks per show of the ad and its groups, excluding the row's fold, from the files of ``kept``."""
+    """Clicks per show of the ad and its groups, excluding the row's fold, from the files of ``fitted_files``."""
     columns, fold = {}, df[_FOLD].values
     for name, threshold in RATED.items():
         positions, shown, clicked = load_counts(counts, name, folds)
@@ -151,7 +151,7 @@ def _rates(counts: Path, folds: int, df: pd.DataFrame) -> dict[str, Any]:
 
 
 def _shows(counts: Path, folds: int, df: pd.DataFrame) -> dict[str, Any]:
-    """How often the ad and its document were shown among training samples, 0 if never; from the files of ``kept``."""
+    """Shows of the ad and its document among training samples, 0 if never; from the files of ``fitted_files``."""
     columns = {}
     for name in COUNTED:
         positions, shown, _ = load_counts(counts, name, folds)

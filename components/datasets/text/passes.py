@@ -17,7 +17,7 @@ from components.feature_spec.spec import TEST, TRAIN
 from components.progress import progress
 from components.text.counting import WordCounts, count_words, write_counts
 from components.text.sequences import sequences
-from components.text.settling import Settled
+from components.text.vocabulary_choice import Settled
 from components.text.wordpiece import WordPiece
 from components.text.writing import write_lists
 from components.workflows.workers import Workers, in_order

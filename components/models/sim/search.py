@@ -11,7 +11,7 @@ from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import names_of
 from components.models.explained import Explained
 from components.report.charts import table
-from components.report.parts import Figure, Section
+from components.report.elements import Figure, Section
 
 # Name of the weights among the tensors of the explanation.
 WEIGHTS = "search"

@@ -8,6 +8,7 @@ from typing import Any
 from components.metrics import FEWEST
 from components.report import Axis, Card, Figure, Section, Story, bar_chart, table
 from components.tasks.binary.columns import BEST_COLUMN
+from components.tasks.binary.controls_report import COLUMN_CONTROLS
 from components.tasks.binary.figures import (
     auc_card,
     calibration_cards,
@@ -18,12 +19,11 @@ from components.tasks.binary.figures import (
     sample_counts,
 )
 from components.tasks.binary.importance import importance_section
-from components.tasks.binary.rests import COLUMN_CONTROLS
 from components.tasks.catalogue import catalogue_sections
 from components.tasks.click import AUC
-from components.tasks.click.rests import HISTORY_CONTROLS
+from components.tasks.click.controls_report import HISTORY_CONTROLS
+from components.tasks.controls_report import rests_section
 from components.tasks.definition import Measured
-from components.tasks.rests import rests_section
 
 
 def story(measured: Measured) -> Story:

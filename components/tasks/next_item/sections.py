@@ -9,10 +9,10 @@ from components.contract import LONGEST_LIST
 from components.report import Axis, Card, Figure, Section, Story, bar_chart
 from components.tasks.catalogue import catalogue_sections
 from components.tasks.controls import BASELINE
+from components.tasks.controls_report import Control, rests_section
 from components.tasks.definition import Measured
 from components.tasks.next_item.baselines import POPULARITY
 from components.tasks.next_item.parameters import NDCG
-from components.tasks.rests import Control, rests_section
 
 _CONTROLS = {
     BASELINE: Control(

@@ -11,8 +11,8 @@ import numpy as np
 from components.metrics import CONFIDENCE, mean_interval
 from components.metrics.answer_match import answer_match
 from components.tasks.definition import Measured
-from components.tasks.question_answering.judged import Judged, judge, spans_of, windows_of
 from components.tasks.question_answering.parameters import AnswerEvaluation
+from components.tasks.question_answering.scored_answers import Judged, judge, spans_of, windows_of
 from components.tasks.scores import Scores
 from components.text.answers import Spans, Windows, best_spans
 from components.text.outputs import IMPOSSIBLE

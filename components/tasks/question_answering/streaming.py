@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.tasks.definition import Exchange
-from components.tasks.question_answering.judged import judge, spans_of, windows_of
+from components.tasks.question_answering.scored_answers import judge, spans_of, windows_of
 from components.text.answers import Spans, Windows
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.settings import AnswerSettings

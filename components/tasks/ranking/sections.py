@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.report import Axis, Card, Figure, Line, Section, Story, bar_chart, line_chart, spanning
+from components.tasks.binary.controls_report import COLUMN_CONTROLS
 from components.tasks.binary.figures import (
     auc_card,
     calibration_cards,
@@ -16,10 +17,9 @@ from components.tasks.binary.figures import (
     sample_counts,
 )
 from components.tasks.binary.importance import importance_section
-from components.tasks.binary.rests import COLUMN_CONTROLS
+from components.tasks.controls_report import rests_section
 from components.tasks.definition import Measured
 from components.tasks.ranking.parameters import MAP
-from components.tasks.rests import rests_section
 
 
 def story(measured: Measured) -> Story:

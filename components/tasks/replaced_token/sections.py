@@ -8,10 +8,10 @@ from typing import Any
 from components.metrics import CONFIDENCE
 from components.report import Axis, Card, Figure, Line, Section, Story, line_chart
 from components.tasks.controls import BASELINE
+from components.tasks.controls_report import Control, rests_section
 from components.tasks.definition import Measured
 from components.tasks.replaced_token.baselines import BIGRAM, UNIGRAM
 from components.tasks.replaced_token.parameters import AUC
-from components.tasks.rests import Control, rests_section
 from components.text.outputs import REPLACED_WEIGHT
 
 _UNIT = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -24,8 +24,8 @@ from components.models.optimizers.slots import STEPS
 from components.models.tables.placement import whole_shape
 from components.train.checkpoints.disk import disk_errors
 from components.train.checkpoints.listing import read_list, write_list
-from components.train.checkpoints.parts import layout_of, read_parts, remove_parts, write_parts
 from components.train.checkpoints.progress import FORMAT, ProgressState, TrainingProgress
+from components.train.checkpoints.shards import layout_of, read_parts, remove_parts, write_parts
 from components.train.checkpoints.state import VARIABLES, named_state_of
 from components.train.loop.averages import AVERAGE, Averages
 from components.train.loop.loss_scale import LossScale

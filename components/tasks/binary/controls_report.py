@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from components.tasks.binary.columns import BEST_COLUMN
 from components.tasks.controls import BASELINE
-from components.tasks.rests import Control
+from components.tasks.controls_report import Control
 
 # Of data without histories.
 COLUMN_CONTROLS = {

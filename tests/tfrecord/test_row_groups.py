@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.errors import KfrecError
-from components.tfrecord.parts import RowGroup
+from components.tfrecord.row_groups import RowGroup
 
 ROWS = 3000
 

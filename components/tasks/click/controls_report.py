@@ -5,7 +5,7 @@ from __future__ import annotations
 from components.tasks.click.baselines import POPULARITY, RECENCY
 from components.tasks.click.probes import EMPTY_HISTORY, OTHER_HISTORY, UNKNOWN_USER
 from components.tasks.controls import BASELINE
-from components.tasks.rests import Control
+from components.tasks.controls_report import Control
 
 _COUNTED = "How often the history has the candidate's category, recent items counting more."
 HISTORY_CONTROLS = {
