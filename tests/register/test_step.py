@@ -423,7 +423,7 @@ def test_a_registration_that_fails_half_way_leaves_the_champion_and_can_be_repea
         raise ConnectionResetError("the network went away")
 
     with monkeypatch.context() as patch, pytest.raises(ConnectionResetError):
-        patch.setattr("components.register.judging.download_version", interrupted)
+        patch.setattr("components.register.comparison.download_version", interrupted)
         shop.register("half", "good")
     assert alias(store, "half", "champion") == 1
     assert alias(store, "half", "challenger") is None
