@@ -30,11 +30,13 @@ class TrainingRun:
         experiment: name of the experiment.
         run_id: of the pipeline run.
         title: of a new run.
+        start: logs what is known before the training; called once, as soon as the server answers.
     """
 
-    def __init__(self, experiment: str, run_id: str, title: str) -> None:
-        self._which = experiment, run_id, title
+    def __init__(self, experiment: str, run_id: str, title: str, start: Callable[[TrackedRun], None]) -> None:
+        self._which, self._start = (experiment, run_id, title), start
         self._run: TrackedRun | None = None
+        self._has_started = False
         self._points: queue.SimpleQueue[Point] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._is_warned = False
@@ -49,6 +51,9 @@ class TrainingRun:
 
         try:
             self._run = self._run or open_run(*self._which)
+            if not self._has_started:
+                self._start(self._run)
+                self._has_started = True
             job(self._run)
         except Unreachable as error:
             self._warn(error)
@@ -62,12 +67,14 @@ class TrainingRun:
         """While the block runs, logs what the yielded function is given, and MLflow's ``system/...`` metrics."""
         thread = threading.Thread(target=self._deliver, name="mlflow", daemon=True)
         thread.start()
+        patience: float | None = SECONDS  # of a training that fails or is asked to stop: a server may not answer
         try:
             with self._system_metrics():
                 yield lambda step, metrics: self._points.put((step, dict(metrics)))
+            patience = None
         finally:
             self._ended.set()
-            thread.join()
+            thread.join(patience)
 
     def end(self, status: str) -> None:
         """Ends the run, if the server answers."""
@@ -87,7 +94,10 @@ class TrainingRun:
             ended = self._ended.wait(SECONDS)
             points = list(self._taken())
             if points:
-                self.attempt(log)
+                try:
+                    self.attempt(log)
+                except Exception:  # raised again by what the step logs at its end
+                    return
 
     def _taken(self) -> Iterator[Point]:
         with suppress(queue.Empty):
@@ -120,13 +130,15 @@ class TrainingRun:
 
 
 @contextmanager
-def training_run(experiment: str, run_id: str, title: str) -> Iterator[TrainingRun]:
+def training_run(
+    experiment: str, run_id: str, title: str, start: Callable[[TrackedRun], None] = lambda run: None
+) -> Iterator[TrainingRun]:
     """Like ``components.tracking.tracked_run``, but survives a server that is away; see ``TrainingRun``.
 
     Raises:
         KfrecError: the server refuses this account, or is not an MLflow server.
     """
-    tracked = TrainingRun(experiment, run_id, title)
+    tracked = TrainingRun(experiment, run_id, title, start)
     tracked.attempt(lambda run: None)
     try:
         yield tracked

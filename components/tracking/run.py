@@ -42,7 +42,7 @@ class TrackedRun:
 
     Attributes:
         id: MLflow's run id.
-        tags: that the run had when it was opened.
+        tags: of the run when it was opened, and those set since.
         client: the client it is logged through.
     """
 
@@ -89,7 +89,9 @@ class TrackedRun:
         from mlflow.entities import RunTag
 
         if tags:
-            self.client.log_batch(self.id, tags=[RunTag(name, str(v)[:_TAG_LENGTH]) for name, v in tags.items()])
+            texts = {name: str(value)[:_TAG_LENGTH] for name, value in tags.items()}
+            self.client.log_batch(self.id, tags=[RunTag(name, text) for name, text in texts.items()])
+            self.tags |= texts
 
     def log_inputs(self, datasets: Sequence[Mapping[str, Any]], context: Sequence[str]) -> None:
         """Logs the run's inputs: the fields of each ``mlflow.entities.Dataset``, and its MLflow context."""

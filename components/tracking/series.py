@@ -1,15 +1,24 @@
-"""Series of metrics of an MLflow run, in which no step stands twice."""
+"""Series of metrics of a training in its MLflow run, in which no step stands twice."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from components.tracking.run import TrackedRun
 from components.training_log import Point
 
+# The tag with the moment at which the training of the run began, in milliseconds since 1970.
+BEGAN = "kfrec.training_began"
+
+
+def began_now() -> dict[str, str]:
+    """The tag of a training that begins: what the run has shown before is another training's."""
+    return {BEGAN: str(int(time.time() * 1000))}
+
 
 class Series:
-    """Logs points that a run does not have yet: an earlier attempt of the step may have logged some.
+    """Logs points that a training does not have yet: an earlier attempt of the step may have logged some.
 
     Args:
         run: an open run.
@@ -37,5 +46,6 @@ class Series:
     def _known(self, name: str) -> set[int]:
         if name not in self._steps:
             history = self._run.client.get_metric_history(self._run.id, name)
-            self._steps[name] = {point.step for point in history}
+            began = int(self._run.tags.get(BEGAN, 0))
+            self._steps[name] = {point.step for point in history if point.timestamp >= began}
         return self._steps[name]

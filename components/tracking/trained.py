@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,16 +15,16 @@ from components.artifacts.remote import fetch_artifact
 from components.feature_spec import load_feature_spec
 from components.feature_spec.spec import FILENAME, TRAIN, VALIDATION
 from components.parameters import parameters_of
-from components.steps.catalog import STEPS
+from components.steps.catalog import MAY_CHANGE, STEPS
 from components.tracking.data import log_extensions, log_lineage, log_splits
 from components.tracking.run import TrackedRun
-from components.tracking.series import Series
+from components.tracking.series import Series, began_now
 from components.training_log import LOG, TRAINING, points_of, scores_of
 
 # The results of a training, in addition to the scores of the exported epoch.
 _SPEED = ("train_samples_per_second", "time_to_train")
-# The tag with the digest of the model whose training the run shows to its end.
-_COMPLETE = "kfrec.trained_model"
+# The tags with what is trained, and with the digest of the model whose training the run shows to its end.
+_TRAINED, _COMPLETE = "kfrec.training", "kfrec.trained_model"
 _SEED = "train_seed"
 # These identify the run and are not training parameters.
 _NOT_LOGGED = ("experiment", "run_id", "tfrecord_uri", "model_uri")
@@ -33,12 +34,17 @@ _FILES = (LOG, TRAINING)
 def log_start(run: TrackedRun, parameters: Mapping[str, Any], data: Artifact, uri: str = "") -> None:
     """Logs parameters and lineage; before the workers start, so that a killed training has them too.
 
+    A training goes on where the run shows one with the same parameters and data that has not ended; else it begins.
+
     Args:
         run: an open run.
         parameters: of the step, as its manifest records them; a seed that is drawn is logged by ``complete_training``.
         data: the records.
         uri: URI of the records, if not the artifact's folder.
     """
+    trained = _trained(parameters, data)
+    if run.tags.get(_COMPLETE) or run.tags.get(_TRAINED) != trained:
+        run.set_tags({_TRAINED: trained, _COMPLETE: "", **began_now()})
     choices = {name: str(parameters[name]) for name in ("model_type", "task")}
     declared = parameters_of(STEPS["train"].parameters(choices))
     logged = [p for p in declared if p.name in parameters and p.name not in _NOT_LOGGED]
@@ -50,6 +56,12 @@ def log_start(run: TrackedRun, parameters: Mapping[str, Any], data: Artifact, ur
     spec = load_feature_spec(data.path, str(parameters.get("feature_spec", FILENAME)))
     log_splits(run, data, [split for split in (TRAIN, VALIDATION) if split in spec.sources], uri)
     log_extensions(run, parameters)
+
+
+def _trained(parameters: Mapping[str, Any], data: Artifact) -> str:
+    """A digest of all that a training which resumes must share with the one before it."""
+    fixed = {name: value for name, value in parameters.items() if name not in (*MAY_CHANGE, "load_checkpoint_path")}
+    return hashlib.sha256(json.dumps([fixed, data.digest], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _log_trained(run: TrackedRun, model: Artifact) -> None:

@@ -22,7 +22,7 @@ from components.steps.catalog import LOCAL, MPIJOB, LaunchParameters
 from components.steps.recorded import recorded
 from components.storage import is_uri
 from components.tasks import TaskDefinition, missing_column
-from components.tracking import complete_training, data_name, training_run
+from components.tracking import TrackedRun, complete_training, data_name, training_run
 from components.tracking.champion import require_task_early
 from components.tracking.live import TrainingRun
 from components.tracking.trained import final_metrics, log_start
@@ -116,8 +116,11 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
 def _tracked(parameters: LaunchParameters, data: Artifact) -> Iterator[TrainingRun]:
     """The MLflow run of a training, with its parameters and lineage."""
     title = f"{parameters.model_type} {data_name(data)}"
-    with training_run(parameters.experiment, parameters.run_id, title) as tracked:
-        tracked.attempt(lambda run: log_start(run, recorded(parameters), data, parameters.tfrecord_uri))
+
+    def start(run: TrackedRun) -> None:
+        log_start(run, recorded(parameters), data, parameters.tfrecord_uri)
+
+    with training_run(parameters.experiment, parameters.run_id, title, start) as tracked:
         yield tracked
 
 

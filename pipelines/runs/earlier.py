@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from components.artifacts import Artifact, open_artifact
 from components.download.changes import changed_files
 from components.errors import KfrecError
 from components.parameters import build, parameters_of
-from components.steps.catalog import STEPS, LaunchParameters, TrainParameters
+from components.steps.catalog import MAY_CHANGE, STEPS
 from components.steps.recorded import EXTENSION, FILE, recorded
 from components.train.checkpoints.after_failure import has_checkpoint, made_with
 from pipelines.defaults import Pipeline
@@ -22,22 +22,6 @@ from pipelines.runs.record import RunRecord
 # Set by each attempt; it does not affect the result of a training.
 _CHECKPOINTS = "load_checkpoint_path"
 _LEFT_CHECKPOINTS = "*/train/.model.checkpoint"
-# A training may resume with other values of these: where it runs, how it reads its input, and what it reports.
-LAUNCHED_WITH = {each.name for each in fields(LaunchParameters)} - {each.name for each in fields(TrainParameters)}
-MAY_CHANGE = (
-    "disable_cache",
-    "num_parallel_calls",
-    "table_placement",
-    "placed_tables",
-    "table_memory",
-    "largest_export",
-    "checkpoint_steps",
-    "log_steps",
-    "stall_seconds",
-    "affinity",
-    "inter_op_parallelism",
-    "intra_op_parallelism",
-)
 
 
 @dataclass(frozen=True)
@@ -127,7 +111,7 @@ def _require_same_training(
         raise Outdated("the records are written again")
     if values["inputs"] != {"tfrecord": open_artifact(earlier.artifacts["tfrecord"]).digest}:
         raise Outdated("the records have changed")
-    _require_same("train", pipeline, arguments, values["parameters"], (*LAUNCHED_WITH, *MAY_CHANGE))
+    _require_same("train", pipeline, arguments, values["parameters"], MAY_CHANGE)
 
 
 def _verified(

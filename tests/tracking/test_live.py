@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,6 +69,26 @@ def require_whole(store: str, run_id: str, model: Path) -> Run:
     assert files == {"training/log.json", "training/training.json"}
     assert run.data.tags["kfrec.trained_model"] == open_artifact(model).digest
     return run
+
+
+def require_points(store: str, run_id: str, model: Path) -> None:
+    """The newest value of each step is that of the model's training log."""
+    logged = {
+        (name, point.step): point.value
+        for name in SERIES
+        for point in sorted(
+            MlflowClient(store).get_metric_history(run_of(store, run_id).info.run_id, name),
+            key=lambda point: point.timestamp,
+        )
+    }
+    results = json.loads((model / TRAINING).read_text())
+    expected = {
+        (name, step): value
+        for step, metrics in points_of(model / LOG, results, 2)
+        for name, value in metrics.items()
+        if name in SERIES
+    }
+    assert logged == pytest.approx(expected) and len(read_log(model / LOG)) > 30
 
 
 class Watched(InProcess):
@@ -160,23 +181,21 @@ def test_an_attempt_that_repeats_steps_logs_none_twice(data: Path, store: str, t
     require_whole(store, "again", tmp_path / "model")
 
 
-def test_the_points_are_those_of_the_training_log(data: Path, store: str, tmp_path: Path) -> None:
-    import json
+@pytest.mark.parametrize("second", [{"lr": 0.02}, {"seed": 8}, {"seed": -1}])
+def test_another_training_of_the_run_shows_its_own_curve(
+    second: dict[str, float], data: Path, store: str, tmp_path: Path
+) -> None:
+    """A resumed run whose parameters have changed, and one that draws its seed again."""
+    name = f"another {' '.join(second)} {second.get('seed')}"
+    first = {"seed": -1} if second == {"seed": -1} else {}
+    train(parameters(name, **first), tfrecord=data, model=tmp_path / "first", launcher=InProcess())
+    train(parameters(name, **second), tfrecord=data, model=tmp_path / "second", launcher=InProcess())
+    require_points(store, name, tmp_path / "second")
 
+
+def test_the_points_are_those_of_the_training_log(data: Path, store: str, tmp_path: Path) -> None:
     train(parameters("points"), tfrecord=data, model=tmp_path / "model", launcher=InProcess())
-    results = json.loads((tmp_path / "model" / TRAINING).read_text())
-    logged = {
-        (name, point.step): point.value
-        for name in SERIES
-        for point in MlflowClient(store).get_metric_history(run_of(store, "points").info.run_id, name)
-    }
-    expected = {
-        (name, step): value
-        for step, metrics in points_of(tmp_path / "model" / LOG, results, 2)
-        for name, value in metrics.items()
-        if name in SERIES
-    }
-    assert logged == pytest.approx(expected) and len(read_log(tmp_path / "model" / LOG)) > 30
+    require_points(store, "points", tmp_path / "model")
 
 
 @pytest.mark.parametrize(

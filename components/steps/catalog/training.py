@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from components.errors import KfrecError
 from components.models.tables.placement import KINDS, REPLICATED
@@ -280,3 +280,21 @@ class LaunchParameters(TrainParameters):
             raise KfrecError("transport=gloo is not possible with launcher=mpijob; use transport=mpi or auto")
         if self.launcher == MPIJOB:
             require_whole_pods(self.workers, self.workers_per_pod)
+
+
+# A training may resume with other values of these: where it runs, how it reads its input, and what it reports.
+MAY_CHANGE = (
+    *({each.name for each in fields(LaunchParameters)} - {each.name for each in fields(TrainParameters)}),
+    "disable_cache",
+    "num_parallel_calls",
+    "table_placement",
+    "placed_tables",
+    "table_memory",
+    "largest_export",
+    "checkpoint_steps",
+    "log_steps",
+    "stall_seconds",
+    "affinity",
+    "inter_op_parallelism",
+    "intra_op_parallelism",
+)

@@ -322,9 +322,12 @@ def shown(tracked: MlflowClient, run: Run) -> tuple[dict[str, list[int]], dict[s
     found = tracked.search_runs(experiments, f"tags.`kfrec.pipeline_run` = '{run.id}'")
     if not found:
         return {"loss": [], "epoch/train_loss": []}, {}
-    history = lambda name: tracked.get_metric_history(found[0].info.run_id, name)  # noqa: E731
-    curves = {name: [point.step for point in history(name)] for name in ("loss", "epoch/train_loss")}
-    return curves, found[0].data.metrics
+    shown_run = found[0]
+    curves = {
+        name: [point.step for point in tracked.get_metric_history(shown_run.info.run_id, name)]
+        for name in ("loss", "epoch/train_loss")
+    }
+    return curves, shown_run.data.metrics
 
 
 def assert_same_model(training: Training, trained: Run) -> None:
