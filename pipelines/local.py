@@ -177,7 +177,7 @@ def _tell_local_defaults(pipeline: Pipeline, arguments: Mapping[str, Any], value
             assigned_by.setdefault(whose, []).append(f"{name}={arguments[name]}")
     if assigned_by:
         each = "; ".join(f"{', '.join(assigned)} ({whose})" for whose, assigned in assigned_by.items())
-        print(f"defaults on this machine: {each}; kfrec parameters lists all", file=sys.stderr)
+        print(f"defaults: {each}; kfrec parameters lists all", file=sys.stderr)
 
 
 def check_environment(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:

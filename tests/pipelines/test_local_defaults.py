@@ -44,7 +44,7 @@ def test_the_listed_values_are_those_of_a_run_on_any_data(
     ran = read_record(folder).parameters
     assert {name: str(value) for name, value in ran.items()} == {name: shown[name] for name in ran}
     # No line if the model's defaults for its data set are the same everywhere.
-    line = next((line for line in told.splitlines() if line.startswith("defaults on this machine: ")), "")
+    line = next((line for line in told.splitlines() if line.startswith("defaults: ")), "")
     own = pipeline_parameters(Pipeline(model=model))
     differing = {name for name, value in ran.items() if value != own[name].plain_default}
     assert {name for name in differing if f"{name}={ran[name]}" not in line} == {"epochs", "cache_dir"} | (
