@@ -11,11 +11,11 @@ import yaml
 from components import registry
 from components.parameters import parameters_of, plain
 from components.steps.catalog import STEPS
+from components.steps.catalog.steps import owners_of
 from pipelines.defaults import CLUSTER_DEFAULTS, TRAINING, Pipeline, every_pipeline, local_defaults
 from pipelines.parameters import pipeline_parameters
 
 _FILE = Path(__file__).with_name("effective_defaults.yaml")
-_OF_THE_STEPS = {p.pipeline_name: p.plain_default for step in STEPS.values() for p in parameters_of(step.own)}
 
 
 def pipelines() -> list[Pipeline]:
@@ -29,15 +29,19 @@ def pipelines() -> list[Pipeline]:
 
 
 def effective(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
-    """Place to the defaults that are not the steps' own."""
+    """Place to the defaults that differ from those which a parameter is declared with."""
+    groups = [step.own for step in STEPS.values()]
+    groups += [group for owner in owners_of(pipeline.choices) for group in owner.groups]
+    declared = {p.pipeline_name: p.plain_default for group in groups for p in parameters_of(group)}
     places = {"this machine": local_defaults(pipeline), "a cluster": CLUSTER_DEFAULTS}
-    found = {}
-    for place, given in places.items():
-        values = {name: plain(p.default) for name, p in pipeline_parameters(pipeline, given).items()}
-        found[place] = {name: value for name, value in values.items() if _OF_THE_STEPS.get(name, value) != value}
-        own = {p.pipeline_name: p.plain_default for p in parameters_of(registry.model(pipeline.model).parameters)}
-        found[place] |= {name: values[name] for name in own if name in values and values[name] != own[name]}
-    return found
+    return {
+        place: {
+            name: plain(parameter.default)
+            for name, parameter in pipeline_parameters(pipeline, given).items()
+            if plain(parameter.default) != declared[name]
+        }
+        for place, given in places.items()
+    }
 
 
 @pytest.mark.parametrize("pipeline", pipelines(), ids=lambda pipeline: pipeline.name)
