@@ -18,7 +18,11 @@ PROVIDED = ("datasets", "models", "tasks")
 SHARED = {"layers", "ops", "optimizers", "tables"}
 # The tasks of 0/1 labels build on a common one.
 BINARY = ("click", "ranking", "replaced_token")
-SHARING = {(f"components.tasks.{task}", "components.tasks.binary") for task in BINARY}
+# The data sets of users' histories are readers beside a common room.
+READERS = ("amazon_reviews", "events", "movielens")
+SHARING = {(f"components.tasks.{task}", "components.tasks.binary") for task in BINARY} | {
+    (f"components.datasets.{name}", "components.datasets.histories") for name in READERS
+}
 
 
 @cache

@@ -18,7 +18,7 @@ from components.errors import KfrecError
 from components.progress.events import parse
 from components.report import Story, page, table
 from components.report.page import Facts, render
-from tests.preprocess.raw import preprocess, random_reviews, raw_folder
+from tests.datasets.amazon_reviews.raw import preprocess, random_reviews, raw_folder
 
 CATEGORIES = {f"i{item}": f"c{item % 4}" for item in range(60)}
 

@@ -85,7 +85,7 @@ def test_files_that_are_not_required_are_not_called_for(dataset: str, kinds: str
 def test_the_data_sets_that_read_such_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "ratings.csv").write_text("user,item,time\n1,2,3\n")
-    with pytest.raises(KfrecError, match=r"such files are those of the data set events or tabular \(parameter dataset"):
+    with pytest.raises(KfrecError, match=r"those of the data set events or movielens or tabular \(parameter dataset"):
         download(tmp_path / "tables", tmp_path / "raw")
 
 

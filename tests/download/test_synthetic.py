@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from components.artifacts import open_artifact
-from components.datasets.amazon_reviews.synthetic.best import best_auc
-from components.datasets.amazon_reviews.synthetic.files import catalogue_of, reviews_of
-from components.datasets.amazon_reviews.synthetic.histories import STAY, STRAY
+from components.datasets.histories.synthetic.best import best_auc
+from components.datasets.histories.synthetic.interests import STAY, STRAY
+from components.datasets.histories.synthetic.shop import catalogue_of, reviews_of
 from components.download.step import run
 from components.errors import KfrecError
 from components.metrics import roc_auc
@@ -78,6 +78,7 @@ def test_the_recent_history_tells_the_true_target_from_a_popular_one() -> None:
     assert 0.75 < shop().auc() < 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [12345, 1, 2])
 def test_the_control_holds_nothing_to_learn(seed: int) -> None:
     # 12,000 users, so that chance moves this AUC by 0.004 (one standard deviation).
@@ -94,6 +95,7 @@ def popularity_auc(data: Shop) -> float:
     return float(((below + at_most) / 2 / len(drawn)).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_last_items_are_as_popular_as_all_others(shuffled: bool) -> None:
     data = shop(synthetic_shuffled_labels=shuffled, synthetic_users=12_000)

@@ -64,6 +64,7 @@ def test_a_folder_of_object_storage_with_a_question_mark_is_skipped(prefix: Plac
     assert "skipped, it has a ? in its name" in passed_over[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gs", "s3"])
 def test_rows_are_counted_though_reads_break_off(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

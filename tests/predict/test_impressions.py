@@ -20,8 +20,8 @@ from components.register.step import run as register
 from components.steps.catalog import STEPS, TfrecordParameters
 from components.tfrecord.step import run as tfrecord
 from pipelines.cli import main
+from tests.datasets.criteo.raw import expected_vocabularies, preprocess, random_lines, raw_folder
 from tests.fakes.reading_model import make_reading_model
-from tests.preprocess.criteo.raw import expected_vocabularies, preprocess, random_lines, raw_folder
 
 INPUTS = (*NUMERICAL, *CATEGORICAL)
 DAYS = {"day_0": random_lines(150, 1, values=40), "day_1": random_lines(60, 2, values=60)}
@@ -56,6 +56,7 @@ def _unknown(rows: pd.DataFrame) -> np.ndarray:
     return np.sum(lacking, axis=0)
 
 
+@pytest.mark.slow
 def test_rows_become_the_samples_that_preprocessing_made(made: tuple[Path, pd.DataFrame]) -> None:
     folder, test = made
     spec = load_feature_spec(folder / "tfrecord")
@@ -68,6 +69,7 @@ def test_rows_become_the_samples_that_preprocessing_made(made: tuple[Path, pd.Da
     np.testing.assert_array_equal(np.sum(list(encoded.unknown.values()), axis=0), expected)
 
 
+@pytest.mark.slow
 def test_a_notebook_and_the_command_get_the_scores_of_the_evaluation(
     made: tuple[Path, pd.DataFrame], store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.preprocess.raw import random_reviews, raw_folder
+from tests.datasets.amazon_reviews.raw import random_reviews, raw_folder
 
 DASHBOARD_PORT = 8787  # Dask's; two steps may run on one machine.
 CATEGORIES = {f"i{number}": "x" for number in range(21)}

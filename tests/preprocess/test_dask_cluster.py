@@ -23,9 +23,9 @@ from distributed import Client, LocalCluster
 from components.artifacts import open_artifact
 from components.errors import KfrecError, WorkerCrashed
 from components.workflows.workers import dask_workers
+from tests.datasets.amazon_reviews.raw import preprocess, random_reviews, raw_folder
 from tests.fakes.end_of_a_run import kill_soon
 from tests.fakes.handler import free_port
-from tests.preprocess.raw import preprocess, random_reviews, raw_folder
 from tests.waiting import LONGEST, UNTIL_ENDED, wait_for
 
 ROOT = Path(__file__).parents[2]

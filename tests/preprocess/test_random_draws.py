@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from components.random_draws import draws
-from tests.preprocess.raw import preprocess, random_reviews, raw_folder, samples
+from tests.datasets.amazon_reviews.raw import preprocess, random_reviews, raw_folder, samples
 
 USERS = np.array([5, -7, 5], np.int64)
 POSITIONS = np.array([1, 1, 2])

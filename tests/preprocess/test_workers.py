@@ -31,6 +31,7 @@ def test_workers_that_cannot_be_forked_are_an_error_in_time(monkeypatch):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nowhere:", "other://localhost:9"])
 def test_no_client_is_left_of_a_scheduler_that_does_not_answer(monkeypatch, address):
     monkeypatch.setattr(dask, "_CONNECT_SECONDS", 0.2)

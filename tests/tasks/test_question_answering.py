@@ -32,7 +32,7 @@ from components.tasks.question_answering.streaming import AnswerMetrics
 from components.text.settings import AnswerSettings
 from components.text.tables import WINDOW, QuestionTables
 from components.train.loop.ranks import owners_of
-from tests.preprocess.squad.questions import preprocess
+from tests.datasets.squad.questions import preprocess
 
 TASK = registry.task("question_answering")
 
@@ -189,6 +189,7 @@ def test_the_threshold_decides_which_questions_are_answered(data: Path) -> None:
     assert everything["test_f1"] == 1 and everything["test_unanswered"] == nothing["test_f1_of_no_answers"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_best_threshold_is_that_of_trying_all(data: Path, seed: int) -> None:
     scores = scores_of(data, guessing(rows_of(data), seed))

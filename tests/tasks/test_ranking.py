@@ -64,6 +64,7 @@ def collected(labels: np.ndarray, logits: np.ndarray, groups: np.ndarray, batch:
     return metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("batch", [7, 64])
 def test_map_is_exact_however_groups_are_cut_over_batches_and_ranks(size: int, batch: int) -> None:

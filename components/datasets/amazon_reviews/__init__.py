@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from components.datasets.amazon_reviews.parameters import Generation, Sampling
 from components.datasets.amazon_reviews.raw_files import CONTRACT
 from components.datasets.definition import DatasetDefinition
-from components.feature_spec import Channel, ListLength
+from components.datasets.histories.parameters import Generation, Sampling, lengths_of
 from components.lazy import Lazy
-
-
-def lengths_of(parameters: Sampling) -> Mapping[str, ListLength]:
-    """The lengths of the histories."""
-    return {
-        Channel.POSITIVE: ListLength(parameters.max_sequence_length, "max_sequence_length"),
-        Channel.NEGATIVE: ListLength(parameters.negative_sequence_length, "negative_sequence_length"),
-    }
-
 
 DATASET = DatasetDefinition(
     name="amazon_reviews",
@@ -28,5 +16,5 @@ DATASET = DatasetDefinition(
     sampling=Sampling,
     preprocess=Lazy("components.datasets.amazon_reviews.preprocess:preprocess"),
     lengths=lengths_of,
-    raw_rows=Lazy("components.datasets.amazon_reviews.raw_rows:ReviewRows"),
+    raw_rows=Lazy("components.datasets.histories.raw_rows:ReviewRows"),
 )

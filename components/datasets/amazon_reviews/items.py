@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from components.datasets.amazon_reviews.names import check_name, decode, load_json
+from components.datasets.histories.items import ITEM
 from components.workflows.quarantine import ARRAY, BadLine
 from components.workflows.text_blocks import Block, table_of
-
-ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string()))])
-
-
-def write_items(tables: Iterable[pa.Table], output: Path) -> None:
-    """Writes all items to one Arrow file. An item listed twice keeps both rows: readers take the first."""
-    items = pa.concat_tables([ITEM.empty_table(), *tables]).unify_dictionaries().combine_chunks()
-    with pa.ipc.new_file(output, ITEM) as writer:
-        writer.write_table(items)
 
 
 def parse_items(block: Block) -> tuple[pa.Table, list[BadLine]]:

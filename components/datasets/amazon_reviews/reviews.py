@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from components.datasets.amazon_reviews.names import check_name, decode, load_json
+from components.datasets.histories.user_runs import REVIEW
 from components.workflows.quarantine import ARRAY, BadLine
 from components.workflows.text_blocks import Block, table_of
 
-REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixReviewTime", pa.int64())])
 _PARSE = pj.ParseOptions(explicit_schema=REVIEW, unexpected_field_behavior="ignore")
 _READ = pj.ReadOptions(use_threads=True, block_size=1 << 20)
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1

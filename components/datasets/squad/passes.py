@@ -152,7 +152,6 @@ class _Written:
 
     Args:
         tokenizer: of questions and contexts.
-        shape: of the windows.
 
     Attributes:
         counts: of what was written.

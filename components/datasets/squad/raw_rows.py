@@ -44,7 +44,6 @@ class QuestionRows:
     """Encodes questions and their contexts, and reads the answers from the contexts.
 
     Args:
-        spec: of the model.
         inputs: its features.
 
     Raises:

@@ -26,7 +26,6 @@ class Question:
     """A question.
 
     Attributes:
-        id: of the file.
         text: the question.
         answers: accepted texts; none if it has no answer.
         begin: character of the context where the first answer begins; -1 without one.

@@ -36,7 +36,6 @@ class Shape:
         """First token and number of tokens of each window of a context; at least one window.
 
         Args:
-            tokens: of the context.
             query: tokens of the question.
         """
         room, first = self.length - query - _SPECIAL, 0
@@ -53,7 +52,6 @@ class Windows:
     """Collects windows.
 
     Args:
-        shape: of the windows.
         special: the special tokens.
     """
 
@@ -69,7 +67,6 @@ class Windows:
         """Adds the windows of a question.
 
         Args:
-            number: of the question.
             query: tokens of the question; those beyond ``Shape.query`` are cut off.
             context: tokens of the context.
             answer: first and last token of the answer in the context; None without one. A window that does not hold it

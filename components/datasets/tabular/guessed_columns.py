@@ -42,7 +42,6 @@ class GuessedColumn:
     """What is known of a column.
 
     Attributes:
-        name: of the column.
         text: its values, null where missing.
         entry: its role and settings; empty to drop it.
         why: a remark.
@@ -64,7 +63,6 @@ def guessed(name: str, values: pa.Array, missing: Sequence[str], decimal: str) -
     """Guesses the role of a column.
 
     Args:
-        name: of the column.
         values: some of its values.
         missing: texts that stand for a missing value.
         decimal: what stands before the fraction of numbers that are text.

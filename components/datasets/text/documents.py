@@ -65,7 +65,6 @@ class Partitions:
     """Writes the documents of raw files as partitions.
 
     Attributes:
-        folder: of the partitions.
         size: bytes of a partition; its last document may exceed them.
         written: the partitions so far.
         documents: number of documents so far.

@@ -28,7 +28,6 @@ class Division:
     """Which documents are tested on.
 
     Attributes:
-        seed: of the draws.
         test_below: documents with a draw below this are test documents.
     """
 

@@ -27,6 +27,6 @@ MODEL = ModelDefinition(
         "patience": 10,
         "global_batch_size": 256,
     },
-    dataset_defaults={"amazon_reviews": _ON_HISTORIES, "events": _ON_HISTORIES},
+    dataset_defaults=dict.fromkeys(("amazon_reviews", "events", "movielens"), _ON_HISTORIES),
     retrieves=True,
 )

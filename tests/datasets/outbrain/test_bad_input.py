@@ -90,6 +90,7 @@ BAD_LINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", BAD_LINES)
 def test_a_malformed_line_is_quarantined_with_its_number_and_reason(tmp_path: Path, reason: str) -> None:
     name, line = BAD_LINES[reason]

@@ -25,6 +25,7 @@ def digest(output: Path) -> str:
     return open_artifact(output).digest
 
 
+@pytest.mark.slow
 def test_two_workers_write_the_same_bytes_as_one(raw: Path, tmp_path: Path) -> None:
     preprocess(raw, tmp_path / "one", **PARTS, workers=1)
     preprocess(raw, tmp_path / "two", **PARTS, workers=2)
@@ -32,6 +33,7 @@ def test_two_workers_write_the_same_bytes_as_one(raw: Path, tmp_path: Path) -> N
     assert digest(tmp_path / "one") == digest(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_a_running_scheduler_writes_the_same_bytes(raw: Path, tmp_path: Path) -> None:
     from distributed import LocalCluster
 

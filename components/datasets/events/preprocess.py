@@ -1,0 +1,205 @@
+"""From tables to events: the user, the item and the time of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.checks.profile import CATEGORY, TIME
+from components.checks.tables import Profiled, TableProfiler
+from components.datasets.definition import PreprocessJob
+from components.datasets.events import CATEGORY as CATEGORY_COLUMN
+from components.datasets.histories.items import ITEM, write_items
+from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
+from components.datasets.histories.sorting import NO_CATEGORY
+from components.datasets.histories.user_runs import REVIEW, user_runs
+from components.datasets.raw_tables import TABLES
+from components.errors import KfrecError
+from components.progress import progress
+from components.workflows.quarantine import Quarantine
+from components.workflows.refusals import Refusals, refuse_ids
+from components.workflows.tables import (
+    LONG_DELIMITER,
+    WITHOUT_LONG_DELIMITER,
+    Batch,
+    PlainLayout,
+    Stated,
+    batches,
+    columns_of,
+)
+from components.workflows.times import Times
+from components.workflows.values import DEFAULT_MISSING, IdCheck, texts, written_lists
+
+
+def preprocess(job: PreprocessJob) -> Mapping[str, int]:
+    """Writes the samples of all splits, as ``components.datasets.histories.preprocess``.
+
+    Raises:
+        KfrecError: bad input.
+    """
+    parameters: Any = job.parameters
+    tables = TABLES.files(job.raw)
+    with user_runs(job.scratch) as runs:
+        earlier = earlier_vocabulary(parameters, job.scratch / "given")
+        categories: dict[str, str] = {}
+        reader = _Reader(parameters, tables)
+        columns = [Profiled("user", CATEGORY, counted=True), Profiled("item", CATEGORY, counted=True)]
+        columns.append(Profiled("timestamp", TIME))
+        profiler = job.profiler.table("events", columns, [column.name for column in columns])
+        malformed = 0
+        for table in tables:
+            refused = Quarantine(table, job.folder / "quarantine", parameters.malformed_limit, "events")
+            with closing(refused):
+                for events, found in reader.read(table, refused, profiler):
+                    runs.add(events)
+                    for item, category in found.items():
+                        categories.setdefault(item, category)
+            refused.judge(reader.rows_of_table)
+            malformed += refused.count
+        reader.require_ids()
+        if not runs.rows:
+            raise KfrecError(f"{tables[0]}: no events in it; check what download fetched")
+        job.profiler.judge()
+        items = job.scratch / "items.arrow"
+        write_items([_items(categories)], items)
+        return write_data(job, Read("events", "tables", runs, items, tables[0], tables[0], malformed), earlier)
+
+
+class _Reader:
+    """Reads tables into events."""
+
+    def __init__(self, parameters: Any, tables: Sequence[Path]) -> None:
+        self._parameters = parameters
+        place = "user_column, item_column, time_column or category_column"
+        self._stated = Stated(
+            f"parameter {place}", "or write the file without quotes", "name the columns with the parameter header"
+        )
+        delimiter = "\t" if parameters.delimiter == "tab" else parameters.delimiter
+        if len(delimiter) != 1:
+            remedy = "give one, or the word tab"
+            if delimiter == LONG_DELIMITER:
+                remedy = WITHOUT_LONG_DELIMITER
+            raise KfrecError(f"parameter delimiter={parameters.delimiter!r} is no character; {remedy}")
+        names = tuple(name.strip() for name in parameters.header.split(",") if name.strip())
+        read = [parameters.user_column, parameters.item_column, parameters.time_column]
+        if twice := next((name for name in read if read.count(name) > 1), ""):
+            raise KfrecError(
+                f"parameter user_column, item_column or time_column: two of them are {twice!r}; correct one"
+            )
+        plain = PlainLayout(delimiter, names, tuple(read))
+        self._has_category = bool(parameters.category_column) and (
+            parameters.category_column != CATEGORY_COLUMN
+            or any(CATEGORY_COLUMN in columns_of(table, plain, self._stated) for table in tables)
+        )
+        if self._has_category:
+            read.append(parameters.category_column)
+        self._layout = PlainLayout(delimiter, names, tuple(dict.fromkeys(read)))
+        self._times = Times(
+            parameters.time_column, parameters.time_format, "parameter time_column", "such as time_format=%d/%m/%Y"
+        )
+        self._per_second = 0.0
+        self._ids = {"user": IdCheck(), "item": IdCheck()}
+        self.rows_of_table = 0
+
+    def read(
+        self, table: Path, refused: Quarantine, profiler: TableProfiler
+    ) -> Iterator[tuple[pa.Table, Mapping[str, str]]]:
+        """Yields events of the schema ``REVIEW``, and the categories of their items.
+
+        Raises:
+            KfrecError: the table is damaged, lacks a column, or has times of two kinds.
+        """
+        self.rows_of_table = 0
+        with progress(f"reading {table.name}", table.stat().st_size, "bytes") as bar:
+            for batch in batches(table, self._layout, self._stated, self._parameters.longest_line):
+                refusals = Refusals(batch.rows, batch.lines)
+                events, categories = self._events(batch, refusals)
+                refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
+                self.rows_of_table += len(batch.rows) + len(batch.bad)
+                profiler.add(events.rename_columns(["user", "item", "timestamp"]))
+                profiler.malformed += len(batch.bad) + len(refusals.lines)
+                yield events, categories
+                bar.advance(batch.consumed)
+
+    def _events(self, batch: Batch, refusals: Refusals) -> tuple[pa.Table, dict[str, str]]:
+        own = self._parameters
+        names = {}
+        for role, name in (("user", own.user_column), ("item", own.item_column)):
+            column = self._single(batch, role, name)
+            names[role] = texts(column, DEFAULT_MISSING)
+            refusals.add(names[role].is_null().to_numpy(zero_copy_only=False), name, f"no {role}")
+            refusals.add(written_lists(names[role]), name, "a list as programs write it; give each id a row")
+            refuse_ids(column, name, refusals)
+            self._ids[role].add(names[role])
+        if self._has_category:
+            refuse_ids(self._single(batch, "category", own.category_column), own.category_column, refusals)
+        values, wrong = self._times.read(batch.rows.column(own.time_column), DEFAULT_MISSING)
+        refusals.add(wrong, own.time_column, f"not {self._times.what}")
+        refusals.add(np.isnan(values), own.time_column, "no time")
+        seconds = np.floor(np.nan_to_num(values) / self._unit()).astype(np.int64)
+        kept = pa.array(~refusals.refused)
+        columns = [names["user"].filter(kept), names["item"].filter(kept), pa.array(seconds).filter(kept)]
+        events = pa.table(columns, schema=REVIEW)
+        return events, self._categories(batch, events, kept)
+
+    def _single(self, batch: Batch, role: str, name: str) -> pa.Array:
+        """A column of one value a row."""
+        column = batch.rows.column(name)
+        if pa.types.is_nested(column.type):
+            raise KfrecError(f"parameter {role}_column={name!r}: the column is of the type {column.type}, not one id")
+        return column
+
+    def require_ids(self) -> None:
+        """Checks, once all tables were read, that users and items are no numbers with a fraction.
+
+        Raises:
+            KfrecError: they are.
+        """
+        for role, check in self._ids.items():
+            if check.fraction:
+                raise KfrecError(
+                    f"parameter {role}_column: the column holds numbers such as {check.fraction}, which are no ids; "
+                    "store ids as whole numbers or as text"
+                )
+
+    def _unit(self) -> float:
+        """What a second has of the column's unit; the same for all rows.
+
+        Raises:
+            KfrecError: the first rows tell no unit, or another one.
+        """
+        if self._times.are_days:
+            raise KfrecError(
+                f"parameter time_column: column {self._parameters.time_column} holds dates as YYYYMMDD; state "
+                "time_format=%Y%m%d"
+            )
+        found = self._times.per_second
+        if self._per_second not in (0.0, found):
+            raise KfrecError(
+                f"parameter time_column: column {self._parameters.time_column} holds times in two units since 1970, or "
+                "numbers that are none; give one unit"
+            )
+        self._per_second = found
+        return found
+
+    def _categories(self, batch: Batch, events: pa.Table, kept: pa.Array) -> dict[str, str]:
+        """The category of each item, the first one that is known."""
+        items = events["asin"].combine_chunks()
+        if not self._has_category:
+            return dict.fromkeys(pc.unique(items).to_pylist(), NO_CATEGORY)
+        categories = texts(batch.rows.column(self._parameters.category_column), DEFAULT_MISSING).filter(kept)
+        known = pc.is_valid(categories)
+        pairs = pa.table({"item": items.filter(known), "category": categories.filter(known)})
+        first = pairs.group_by("item", use_threads=False).aggregate([("category", "first")])
+        return dict(zip(first["item"].to_pylist(), first["category_first"].to_pylist(), strict=True))
+
+
+def _items(categories: Mapping[str, str]) -> pa.Table:
+    names, values = pa.array(list(categories), pa.string()), pa.array(list(categories.values()), pa.string())
+    return pa.table([names, values.dictionary_encode()], schema=ITEM)

@@ -1,0 +1,1 @@
+"""What all data sets of users' histories share: pool, negatives, splits, encoding, samples."""

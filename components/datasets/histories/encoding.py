@@ -1,0 +1,247 @@
+"""Names to ids: the NVTabular workflow, which is fitted, stored with the samples and reused on new data.
+
+Input and output: uid, item and cat of reviews. Ids start at 3; 0 is padding, 1 null, 2 out of vocabulary.
+
+Runs exchange only the vocabulary, which is plain data: the same reviews give the same bytes, and nothing is unpickled.
+A pickled workflow differs at every run, and unpickling one executes arbitrary code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from components.datasets.histories.catalogue import read_catalogue
+from components.datasets.histories.popularity import PairCounts, count_pairs
+from components.errors import KfrecError
+from components.feature_spec.values import earlier_vocabulary, encoding_values
+from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
+from components.workflows.configured_dask import dataframe
+from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
+from components.workflows.workers import Workers
+
+NAMES = ("uid", "item", "cat")
+FIRST_ID = 3
+WORKFLOW = "workflow.json"
+_PICKLE = "workflow.pkl"
+_NOT_OURS = "kfrec did not write it; workflow must name an earlier output of this step"
+_DESCRIPTION = {
+    "format": 1,
+    "columns": list(NAMES),
+    "operators": [{"name": "Categorify", "dtype": "int32", "vocabularies": f"{VOCABULARY}/<column>.parquet"}],
+    "ids": {"padding": 0, "null": 1, "out_of_vocabulary": NVTABULAR_UNKNOWN, "first": FIRST_ID},
+}
+_REVIEWS = Schema([ColumnSchema(name, dtype=str) for name in NAMES])
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A fitted workflow.
+
+    Attributes:
+        workflow: maps names to ids.
+        tables: folder of its tables; must outlive the workflow.
+        catalogue: category by item id in the vocabulary's own data; None if fitted on this data, or written by an
+            earlier kfrec.
+    """
+
+    workflow: Workflow
+    tables: Path
+    catalogue: np.ndarray | None = None
+
+
+def _read(path: str, before: int | None = None) -> pd.DataFrame:
+    """The names in a file of the schema ``histories.HISTORY``.
+
+    Args:
+        path: the file.
+        before: read only reviews before this moment, in seconds since 1970; None reads all.
+    """
+    chosen = None if before is None else [("time", "<", before)]
+    return pd.read_parquet(path, columns=list(NAMES), filters=chosen)
+
+
+def fit(workers: Workers, histories: Sequence[Path], before: int | None, folder: Path) -> Encoder:
+    """Learns the vocabularies of users, items and categories, most frequent first.
+
+    Args:
+        workers: run the tasks.
+        histories: files of the schema ``histories.HISTORY``.
+        before: learn only from reviews before this moment, in seconds since 1970; None learns from all.
+        folder: where the workflow keeps its tables.
+    """
+    # Workflow.fit would also encode a whole partition to infer types that are known.
+    meta = pd.DataFrame({name: [] for name in NAMES}, dtype="object")
+    categorify = _categorify(folder)
+    statistics = categorify.fit(
+        ColumnSelector(NAMES), dataframe.from_map(_read, [str(path) for path in histories], before=before, meta=meta)
+    )
+    for _, categories in workers.run([statistics]):
+        categorify.fit_finalize(categories)
+    for name in NAMES:
+        _settle_ties(_table(folder, name), name)
+    return Encoder(_workflow(categorify), folder)
+
+
+def _categorify(folder: Path, **options: Any) -> ops.Categorify:
+    return ops.Categorify(out_path=str(folder), dtype=np.int32, **options)
+
+
+def _workflow(categorify: ops.Categorify) -> Workflow:
+    return Workflow(list(NAMES) >> categorify).fit_schema(_REVIEWS)
+
+
+def _settle_ties(path: Path, name: str) -> None:
+    """Sorts equally frequent values alphabetically; NVTabular's order depends on the machine."""
+    values = pd.read_parquet(path).sort_values([f"{name}_size", name], ascending=[False, True], ignore_index=True)
+    values.index += FIRST_ID
+    values.to_parquet(path, compression=None)
+
+
+def _table(folder: Path, name: str) -> Path:
+    return folder / "categories" / f"unique.{name}.parquet"
+
+
+def earlier_encoder(location: str, scratch: Path) -> Encoder:
+    """The workflow of an earlier output, rebuilt from its vocabulary.
+
+    Args:
+        location: folder or URI of this step's output, or of records or a model with its vocabulary.
+        scratch: folder for fetched and generated files.
+
+    Raises:
+        KfrecError: the vocabulary is missing, or was not written by this step.
+    """
+    pickled = Path(location) / _PICKLE
+    if pickled.is_file():
+        raise KfrecError(
+            f"{pickled}: a pickled workflow of an earlier kfrec, which is never loaded; give its output folder "
+            f"{pickled.parent.parent}, which also has the {VOCABULARY}, or fit a new one"
+        )
+    folder = earlier_vocabulary(location, scratch / "fetched", NAMES, WORKFLOW)
+    _check_description(folder / WORKFLOW)
+    (scratch / "workflow").mkdir(parents=True)
+    return _from_vocabulary(folder, scratch / "workflow")
+
+
+def _check_description(path: Path) -> None:
+    """Rejects a vocabulary of another workflow; records and models carry no description."""
+    try:
+        fits = json.loads(path.read_text()) == _DESCRIPTION
+    except FileNotFoundError:
+        return
+    except ValueError:
+        fits = False
+    if not fits:
+        raise KfrecError(
+            f"{path}: describes a workflow that this kfrec does not support; use the kfrec that wrote it, or fit "
+            "a new one"
+        )
+
+
+def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
+    """Rebuilds the workflow from the vocabulary of ``write_vocabulary``.
+
+    Args:
+        folder: holds vocabulary/<name>.parquet for users, items and categories.
+        scratch: where the workflow keeps its tables.
+
+    Raises:
+        KfrecError: a file is missing, repeats a value, or has other ids than this step assigns.
+    """
+    vocabularies = {
+        name: encoding_values(folder / vocabulary_file(name), FIRST_ID, _NOT_OURS).to_pandas() for name in NAMES
+    }
+    return Encoder(_workflow(_categorify(scratch, vocabs=vocabularies)), scratch, read_catalogue(folder))
+
+
+def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
+    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item is out of vocabulary."""
+    known = pq.read_table(_table(encoder.tables, "item"), columns=["item"])["item"].combine_chunks()
+    reviews = unknown = 0
+    for path in histories:
+        for batch in pq.ParquetFile(path).iter_batches(columns=["item"]):
+            items = batch.column(0).cast(known.type)
+            unknown += len(items) - pc.sum(pc.is_in(items, value_set=known)).as_py()
+            reviews += len(items)
+    return unknown / reviews if reviews else 0.0
+
+
+def write_encoded(histories: Path, workflow: Workflow, before: int | None, output: Path) -> PairCounts:
+    """Encodes one partition and groups the reviews by user.
+
+    Args:
+        histories: file of the schema ``histories.HISTORY``.
+        workflow: assigns the ids.
+        before: count only reviews before this moment, in seconds since 1970; None counts all.
+        output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list and new_list, one row
+            a user.
+
+    Returns:
+        Reviews per (item, category) pair.
+    """
+    ids = workflow.transform(_read(str(histories)))
+    uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
+    # The category of an item is that of the vocabulary's catalogue: the model has no other when it serves.
+    cats = np.where(items == NVTABULAR_UNKNOWN, np.int32(NVTABULAR_UNKNOWN), cats)
+    table = pq.read_table(histories, columns=["user_key", "time", "is_new"]).combine_chunks()
+    keys, times = table["user_key"].to_numpy(), table["time"].to_numpy()
+    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+    offsets = pa.array(np.r_[starts, len(keys)], pa.int32())
+    columns = {
+        "user_key": keys[starts],
+        "uid": uids[starts],
+        "item_list": pa.ListArray.from_arrays(offsets, pa.array(items)),
+        "cat_list": pa.ListArray.from_arrays(offsets, pa.array(cats)),
+        "time_list": pa.ListArray.from_arrays(offsets, pa.array(times)),
+        "new_list": pa.ListArray.from_arrays(offsets, table["is_new"].combine_chunks().cast(pa.int8())),
+    }
+    pq.write_table(pa.table(columns), output, compression="lz4")
+    counted = slice(None) if before is None else times < before
+    return count_pairs(items[counted], cats[counted])
+
+
+def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:
+    """Writes vocabulary/<name>.parquet (id int32, value string) for users, items and categories, and workflow.json.
+
+    Args:
+        encoder: a fitted workflow.
+        output: the artifact's folder.
+
+    Returns:
+        The largest id of each column.
+    """
+    (output / VOCABULARY).mkdir()
+    cardinalities = {}
+    for name in NAMES:
+        values = pq.read_table(_table(encoder.tables, name), columns=[name])[name]
+        ids = pa.array(np.arange(FIRST_ID, FIRST_ID + len(values)), pa.int32())
+        pq.write_table(pa.table({"id": ids, "value": values.cast(pa.string())}), output / vocabulary_file(name))
+        cardinalities[name] = FIRST_ID + len(values) - 1
+    (output / WORKFLOW).write_text(json.dumps(_DESCRIPTION, indent=2) + "\n")
+    return cardinalities
+
+
+def write_item_counts(output: Path, drawn: np.ndarray, reviews: np.ndarray) -> None:
+    """Adds two columns to the vocabulary of items, which correct scores for the sampling of negatives.
+
+    Args:
+        output: the artifact's folder, with the vocabulary.
+        drawn: int64 by item id, column ``count``: occurrences in the distribution that negatives are drawn from at the
+            end of the training data.
+        reviews: int64 by item id, column ``reviews``: reviews that train.
+    """
+    path = output / vocabulary_file("item")
+    table = pq.read_table(path)
+    ids = table["id"].to_numpy()
+    counts = {"count": pa.array(drawn[ids]), "reviews": pa.array(reviews[ids])}
+    pq.write_table(pa.table({name: table[name] for name in table.column_names} | counts), path)

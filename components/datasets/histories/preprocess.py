@@ -1,0 +1,123 @@
+"""From what a data set has read to samples.
+
+In the order of the work: ``user_runs`` sorts the reviews by user on disk, ``sorting`` keeps the users with enough of
+them, ``encoding`` turns names into ids, ``samples`` cuts histories into samples and ``sample_files`` writes them.
+
+NVTabular takes two seconds to import, so modules that need it are imported in functions, after reading has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.datasets.definition import PreprocessJob
+from components.datasets.histories.layout import SAMPLE
+from components.datasets.histories.parameters import LAST_ITEM
+from components.datasets.histories.sorting import NO_CATEGORY
+from components.feature_spec.positional import positional_spec
+from components.feature_spec.spec import FILENAME
+from components.progress import warn
+
+if TYPE_CHECKING:
+    from components.datasets.histories.encoding import Encoder
+    from components.workflows.key_runs import KeyRuns
+
+# Share of the reviews that should be of items with a category.
+_MANY = 0.95
+# Share of the reviews that may have the time of the review before.
+_FEW = 0.1
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was read from the raw files.
+
+    Attributes:
+        dataset: name of the data set.
+        table: kind of raw files that holds the reviews.
+        runs: the reviews, by user.
+        items: Arrow file of the schema ``items.ITEM``.
+        reviews: a file of reviews, for messages.
+        metadata: a file of categories, for messages.
+        malformed: lines that were dropped.
+    """
+
+    dataset: str
+    table: str
+    runs: KeyRuns
+    items: Path
+    reviews: Path
+    metadata: Path
+    malformed: int
+
+
+def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mapping[str, int]:
+    """Writes the samples of all splits, their specification and the vocabulary; see ``preprocess``."""
+    from components.datasets.histories.pipeline import encode_histories, select_histories, write_splits
+    from components.datasets.histories.synthetic.best import best_auc
+    from components.workflows.workers import dask_workers
+
+    parameters, scratch = job.parameters, job.scratch
+    partitions = read.runs.partitions_of(parameters.reviews_per_partition)
+    with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
+        histories = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
+        reviews = sum(part.reviews for part in histories)
+        _warn_of_lacking(reviews, sum(part.with_category for part in histories))
+        if parameters.split == LAST_ITEM:
+            _warn_of_ties(reviews, sum(part.tied for part in histories))
+        encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, read.reviews)
+        samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
+
+    noted: dict[str, Any] = {
+        "dataset": read.dataset,
+        "vocabulary": encoded.vocabulary,
+        "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
+        "raw_rows": job.raw.rows.get(read.table, read.runs.rows),
+        "sampling": encoded.sampling,
+    }
+    best = None if job.generation is None or not parameters.has_negatives else best_auc(job.generation, parameters)
+    if best is not None:
+        noted["best"] = {"auc": best}
+    spec = positional_spec(list(encoded.cardinalities.items()), 1, SAMPLE.names, job.folder, {"encoding": noted})
+    (job.folder / FILENAME).write_text(spec.to_yaml())
+    return {
+        **samples,
+        "users": sum(part.users for part in histories),
+        "reviews": reviews,
+        "malformed_lines": read.malformed,
+    }
+
+
+def _warn_of_lacking(reviews: int, with_category: int) -> None:
+    """Tells how many reviews are of items without a category, if many are."""
+    if with_category < _MANY * reviews:
+        warn(
+            "preprocess",
+            "items without a category",
+            f"{reviews - with_category:,} of {reviews:,} reviews are of items without a category in the metadata; "
+            f"these items share the category {NO_CATEGORY}",
+        )
+
+
+def _warn_of_ties(reviews: int, tied: int) -> None:
+    """Tells how many reviews are ordered by their items' ids, if many are."""
+    if tied > _FEW * reviews:
+        warn(
+            "preprocess",
+            "ties in time",
+            f"{tied:,} of {reviews:,} reviews have the time of the user's review before them; with split={LAST_ITEM} "
+            "such reviews are in the order of their items' ids, which a model of the next item can learn: its score is "
+            "then too high; split=time orders them at random",
+        )
+
+
+def earlier_vocabulary(parameters: Any, scratch: Path) -> Encoder | None:
+    """The workflow to reuse, if any; opened before the long work, so that errors show early."""
+    if not parameters.workflow:
+        return None
+    from components.datasets.histories.encoding import earlier_encoder
+
+    return earlier_encoder(parameters.workflow, scratch)

@@ -1,0 +1,178 @@
+"""Raw rows of reviews: a user, the history, and a candidate item. Categories come from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.datasets.histories.catalogue import CATALOGUE, NONE, read_catalogue
+from components.datasets.raw_rows import (
+    CANDIDATE,
+    HISTORY,
+    SEPARATOR,
+    TEXT,
+    TEXTS,
+    USER,
+    Encoded,
+    RawColumn,
+)
+from components.errors import KfrecError
+from components.feature_spec import Channel, FeatureSpec, Vocabulary
+from components.feature_spec.lookup import IdLookup, left_padded
+from components.feature_spec.values import read_counts
+from components.workflows.values import DEFAULT_MISSING, texts, written_lists
+
+_COLUMNS = (
+    RawColumn("user", TEXT, "the user's id, as reviewerID in the reviews", USER),
+    RawColumn("history", TEXTS, "ids of the items before, oldest first, as asin in the reviews", HISTORY),
+    RawColumn("item", TEXT, "id of the item to score", CANDIDATE),
+)
+_COLUMN_OF = {Channel.USER: "user", Channel.POSITIVE: "history", Channel.TARGET: "item"}
+_ITEM, _CATEGORY = "item", "cat"
+
+
+class ReviewRows:
+    """Encodes columns user, history and item; see ``components.datasets.raw_rows.RawRows``.
+
+    Args:
+        spec: the model's feature specification.
+        inputs: names of the model's input features.
+
+    Raises:
+        KfrecError: a vocabulary or the catalogue is missing.
+    """
+
+    def __init__(self, spec: FeatureSpec, inputs: Collection[str]) -> None:
+        # Feature to column, vocabulary and length; None is a single value.
+        self._features: dict[str, tuple[str, str, int | None]] = {}
+        vocabularies: dict[str, Vocabulary] = {}
+        for channel, column in _COLUMN_OF.items():
+            for feature in spec.channels.get(channel, ()):
+                vocabulary = spec.vocabulary_of(feature)
+                if feature in inputs and vocabulary is None:
+                    raise KfrecError(f"{spec.folder}: no vocabulary of {feature}; train again from the raw files")
+                if feature in inputs and vocabulary is not None:
+                    self._features[feature] = column, vocabulary.name, spec.features[feature].length
+                    vocabularies[vocabulary.name] = vocabulary
+        if left := sorted(set(inputs) - set(self._features)):
+            raise KfrecError(f"{spec.folder}: the model reads {', '.join(left)}, which no raw column gives")
+        item = vocabularies.get(_ITEM)
+        self._counts = None if item is None else read_counts(spec, item)
+        self._ids = {name: IdLookup(spec, vocabulary) for name, vocabulary in vocabularies.items() if name != _CATEGORY}
+        if _CATEGORY in vocabularies:
+            self._categories = self._category_of_items(spec, vocabularies[_CATEGORY].unknown)
+        used = {column for column, _, _ in self._features.values()}
+        self.columns = tuple(column for column in _COLUMNS if column.name in used)
+
+    def _category_of_items(self, spec: FeatureSpec, unknown: int) -> np.ndarray:
+        catalogue = read_catalogue(spec.folder)
+        if catalogue is None or _ITEM not in self._ids:
+            raise KfrecError(
+                f"{spec.folder / CATALOGUE}: missing, so the categories of items are not known; an earlier kfrec "
+                "wrote this model, train it again"
+            )
+        lookup = self._ids[_ITEM]
+        categories = np.full(max(int(lookup.ids.max(initial=0)), lookup.unknown) + 1, unknown, np.int32)
+        known = np.flatnonzero(catalogue[: len(categories)] != NONE)
+        categories[known] = catalogue[known]
+        # Unknown items share an id; the catalogue has the category of only one of them.
+        categories[lookup.unknown] = unknown
+        categories[0] = 0
+        return categories
+
+    def encode(self, rows: Mapping[str, pa.Array]) -> Encoded:
+        """See ``components.datasets.raw_rows.RawRows``."""
+        sizes = [len(values) for values in rows.values()]
+        count = max(sizes) if sizes and all(sizes) else 0
+        ids: dict[tuple[str, int | None], np.ndarray] = {}
+        unknown: dict[str, np.ndarray] = {}
+        features = {}
+        for feature, (column, vocabulary, length) in self._features.items():
+            source = _ITEM if vocabulary == _CATEGORY else vocabulary
+            if (column, length) not in ids:
+                encode = self._history if column == "history" else self._single
+                ids[column, length], unknown[column] = encode(column, rows[column], self._ids[source], length or 0)
+            array = ids[column, length]
+            values = self._categories[array] if vocabulary == _CATEGORY else array
+            features[feature] = np.broadcast_to(values, (count, *values.shape[1:]))
+        return Encoded(features, {name: np.broadcast_to(lacking, count) for name, lacking in unknown.items()})
+
+    def _single(self, column: str, values: pa.Array, lookup: IdLookup, length: int) -> tuple[np.ndarray, np.ndarray]:
+        ids, known = lookup.encode(self.texts(column, values, "an id"))
+        return ids, (~known).astype(np.int32)
+
+    def _history(self, column: str, values: pa.Array, lookup: IdLookup, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """The newest items, left-padded."""
+        lists = self._lists(column, values)
+        sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        ids, known = lookup.encode(lists.flatten())
+        return left_padded(ids, sizes, length), left_padded(~known, sizes, length).sum(1, dtype=np.int32)
+
+    def sampling_counts(self, candidates: pa.Array) -> np.ndarray | None:
+        """See ``components.datasets.raw_rows.SampledNegatives``."""
+        if self._counts is None:
+            return None
+        found = self.texts("item", candidates, "an id")
+        positions = pc.index_in(found, value_set=self._ids[_ITEM].values, skip_nulls=True)
+        known = pc.is_valid(positions).to_numpy(zero_copy_only=False)
+        counts = np.zeros(len(candidates))
+        counts[known] = self._counts[pc.drop_null(positions).to_numpy()]
+        return counts
+
+    def texts(self, column: str, values: pa.Array, wanted: str) -> pa.Array:
+        """A column of ids as text; integers are accepted."""
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        kind = values.type
+        if (
+            pa.types.is_null(kind)
+            or pa.types.is_string(kind)
+            or pa.types.is_large_string(kind)
+            or pa.types.is_integer(kind)
+        ):
+            return values.cast(pa.large_string())
+        raise KfrecError(f"column {column} is of the type {kind}; give {wanted} as text")
+
+    def _lists(self, column: str, values: pa.Array) -> pa.Array:
+        """A column of histories as lists of text; text is split."""
+        if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+            wanted = f"a list of ids, or ids with {SEPARATOR} between them,"
+            text = pc.fill_null(ReviewRows.texts(self, column, values, wanted), "")
+            if (written := written_lists(text)).any():
+                raise KfrecError(
+                    f"column {column} has {text[int(np.argmax(written))].as_py()!r}, a list as programs write it; give "
+                    f"{wanted} instead"
+                )
+            split = pc.split_pattern(text, SEPARATOR)
+            values = pc.if_else(pc.equal(text, ""), pa.scalar([], split.type), split)
+        offsets, leaves = values.offsets, values.values
+        if values.null_count:
+            lists = pc.if_else(values.is_valid(), values, pa.scalar([], values.type))
+            offsets, leaves = lists.offsets, lists.values
+        kind = pa.LargeListArray if pa.types.is_large_list(values.type) else pa.ListArray
+        return kind.from_arrays(offsets, self.texts(column, leaves, "a list of ids"))
+
+    def example(self) -> dict[str, list[Any]]:
+        """See ``components.datasets.raw_rows.RawRows``."""
+        items = self._ids[_ITEM].values.slice(0, 4).to_pylist() if _ITEM in self._ids else []
+        users = self._ids["uid"].values.slice(0, 2).to_pylist() if "uid" in self._ids else []
+        made = {"user": [*users, "", ""][:2], "history": [items, items[:1]], "item": [*items[::-1], "", ""][:2]}
+        return {column.name: made[column.name] for column in self.columns}
+
+
+class EventRows(ReviewRows):
+    """The same for tables of events, whose ids have one text in columns of all types: 3.0 is 3."""
+
+    def texts(self, column: str, values: pa.Array, wanted: str) -> pa.Array:
+        """A column of ids as preprocessing writes them."""
+        if pa.types.is_nested(values.type):
+            raise KfrecError(f"column {column} is of the type {values.type}; give {wanted} as text")
+        return self.spelled(values).cast(pa.large_string())
+
+    def spelled(self, ids: pa.Array) -> pa.Array:
+        """See ``components.datasets.raw_rows.SpelledIds``."""
+        return texts(ids, DEFAULT_MISSING)

@@ -1,0 +1,135 @@
+"""Which reviews are targets of which split.
+
+``last_item`` tests on each user's last review, as published. ``time`` cuts all reviews at two moments: reviews before
+the first one train, those between them validate, those from the second one on test. A sample's history holds only
+reviews before its target, so no sample sees a later event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from components.errors import KfrecError
+
+if TYPE_CHECKING:
+    from components.datasets.histories.parameters import PreprocessReviews
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """The moments of a split by time, in seconds since 1970.
+
+    Attributes:
+        train_end: reviews before it train.
+        test_begin: reviews from it on test; equal to ``train_end`` without a validation split.
+    """
+
+    train_end: int
+    test_begin: int
+
+
+def cuts_by_time(histories: Sequence[Path], parameters: PreprocessReviews, reviews: Path) -> Cuts:
+    """The moments that leave the newest shares of the reviews to test and validation.
+
+    Reviews of one time are never separated, so a share may be larger than asked for.
+
+    Args:
+        histories: files of the schema ``histories.HISTORY``.
+        parameters: the shares.
+        reviews: the raw file, for messages.
+
+    Raises:
+        KfrecError: all reviews before the cut, or all of them, are of one time.
+    """
+    times = np.sort(np.concatenate([pq.read_table(path, columns=["time"])["time"].to_numpy() for path in histories]))
+    test_begin = int(times[int(len(times) * (1 - parameters.test_reviews))])
+    earlier = times[: np.searchsorted(times, test_begin)]
+    kept = int(len(earlier) * (1 - parameters.validation_reviews))
+    train_end = int(earlier[kept]) if kept < len(earlier) else test_begin
+    if not len(earlier) or train_end == earlier[0]:
+        raise KfrecError(
+            f"{reviews}: {len(times)} reviews of the times {_moment(times[0])} to {_moment(times[-1])} leave none "
+            f"before the cut for training; lower test_reviews={parameters.test_reviews:g} and "
+            f"validation_reviews={parameters.validation_reviews:g}, or set split=last_item"
+        )
+    return Cuts(train_end, test_begin)
+
+
+def _moment(seconds: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M}"
+    except (OverflowError, OSError, ValueError):
+        return str(seconds)
+
+
+@dataclass(frozen=True)
+class Events:
+    """The reviews of some users, user by user, oldest first.
+
+    Attributes:
+        offsets: int64 [users + 1], the first review of each user.
+        owner: int64 [reviews], the user of each review.
+        position: int64 [reviews], its place among the user's reviews.
+        times: int64 [reviews], seconds since 1970.
+        is_new: bool [reviews], whether it is the user's first review of the item.
+    """
+
+    offsets: np.ndarray
+    owner: np.ndarray
+    position: np.ndarray
+    times: np.ndarray
+    is_new: np.ndarray
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The reviews that are targets of one split.
+
+    Attributes:
+        split: TRAIN, VALIDATION or TEST.
+        cuts: of a split by time; None for the last item of each user.
+        shortest_history: reviews before a target that trains.
+        only_new: whether a target must be the user's first review of the item.
+        window: reviews of a user of which only the newest target is kept; 1 keeps all.
+    """
+
+    split: str
+    cuts: Cuts | None
+    shortest_history: int
+    only_new: bool
+    window: int = 1
+
+    def of(self, events: Events) -> np.ndarray:
+        """Whether each review is a target: bool [reviews]."""
+        chosen = events.position >= (self.shortest_history if self.split == TRAIN else 1)
+        if self.cuts is None:
+            is_last = events.position == (events.offsets[1:] - events.offsets[:-1])[events.owner] - 1
+            chosen &= is_last if self.split == TEST else ~is_last
+        elif self.split == TRAIN:
+            chosen &= events.times < self.cuts.train_end
+        elif self.split == VALIDATION:
+            chosen &= (events.times >= self.cuts.train_end) & (events.times < self.cuts.test_begin)
+        else:
+            chosen &= events.times >= self.cuts.test_begin
+        if self.only_new:
+            chosen &= events.is_new
+        return chosen & self._is_newest(events, chosen) if self.window > 1 else chosen
+
+    def _is_newest(self, events: Events, chosen: np.ndarray) -> np.ndarray:
+        """Whether each review is the newest chosen one of its window; windows count from the user's newest chosen."""
+        rows = chosen.nonzero()[0]
+        owner, position = events.owner[rows], events.position[rows]
+        newest = position[owner.searchsorted(owner, side="right") - 1]
+        window = (newest - position) // self.window
+        chosen = chosen.copy()
+        chosen[rows[:-1]] = (owner[1:] != owner[:-1]) | (window[1:] != window[:-1])
+        return chosen

@@ -1,0 +1,1 @@
+"""Reviews of a built-in shop, with learnable preferences."""

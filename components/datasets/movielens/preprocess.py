@@ -1,0 +1,128 @@
+"""From ratings and genres to events: ``user \\t movie \\t rating \\t time``, the same with ``::``, or as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as pa_csv
+
+from components.checks.profile import CATEGORY, TIME
+from components.checks.tables import Profiled
+from components.datasets.definition import PreprocessJob
+from components.datasets.histories.items import ITEM, write_items
+from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
+from components.datasets.histories.user_runs import REVIEW, user_runs
+from components.datasets.movielens import MOVIES, RATINGS
+from components.errors import KfrecError
+from components.workflows.quarantine import BadLine
+from components.workflows.reading import RawReader
+from components.workflows.text_blocks import Block, table_of
+
+_RATING = pa.schema([*REVIEW, ("rating", pa.float64())])
+_ORDER = ("reviewerID", "asin", "rating", "unixReviewTime")
+_PROFILED = (
+    Profiled("reviewerID", CATEGORY, counted=True),
+    Profiled("asin", CATEGORY, counted=True),
+    Profiled("unixReviewTime", TIME),
+)
+# The flags of u.item, in their order (u.genre).
+_GENRES = (
+    "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy",
+    "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
+)  # fmt: skip
+_NO_GENRE = "(no genres listed)"
+
+
+def preprocess(job: PreprocessJob) -> Mapping[str, int]:
+    """Writes the samples of all splits; see ``components.datasets.histories.preprocess``.
+
+    Raises:
+        KfrecError: bad input.
+    """
+    parameters = job.parameters
+    ratings, movies = RATINGS.files(job.raw), MOVIES.found(job.raw)
+    with user_runs(job.scratch) as runs:
+        earlier = earlier_vocabulary(parameters, job.scratch / "given")
+        reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
+        profiler = job.profiler.table("ratings", _PROFILED, [column.name for column in _PROFILED])
+        rated: set[str] = set()
+        for table in reader.tables(ratings, parse_ratings, "ratings", "reading ratings", profiler):
+            chosen = table.filter(pc.greater_equal(table["rating"], parameters.least_rating)).select(REVIEW.names)
+            rated.update(pc.unique(chosen["asin"]).to_pylist())
+            runs.add(chosen)
+        if not runs.rows:
+            raise KfrecError(f"{ratings[0]}: no rating of at least least_rating={parameters.least_rating:g}; lower it")
+        items = job.scratch / "items.arrow"
+        found = reader.tables(movies, parse_movies, "movies", "reading movies") if movies else [_alike(rated)]
+        write_items(found, items)
+        job.profiler.judge()
+        read = Read("movielens", "ratings", runs, items, ratings[0], (movies or ratings)[0], reader.malformed_lines)
+        # The best possible AUC is that of all ratings.
+        return write_data(replace(job, generation=None) if parameters.least_rating else job, read, earlier)
+
+
+def parse_ratings(block: Block) -> tuple[pa.Table, list[BadLine]]:
+    """User, movie, time and rating of each line of a block, and the malformed lines."""
+    text = block.text
+    if block.first_line == 1 and text.lower().startswith(b"userid"):
+        block = replace(block, text=b"\n" + text.partition(b"\n")[2])
+    delimiter = next((each for each in (b"::", b"\t") if each in text.partition(b"\n")[0]), b",")
+    plain = block.text.replace(b"::", b"\t") if delimiter == b"::" else block.text
+    try:
+        table = pa_csv.read_csv(
+            pa.BufferReader(plain),
+            pa_csv.ReadOptions(column_names=_ORDER),
+            pa_csv.ParseOptions(delimiter=(delimiter if len(delimiter) == 1 else b"\t").decode(), quote_char=False),
+            pa_csv.ConvertOptions(column_types=dict(zip(_RATING.names, _RATING.types, strict=True))),
+        ).select(_RATING.names)
+        if not any(column.null_count for column in table.columns) and not _is_empty(table):
+            return table, []
+    except pa.ArrowInvalid:  # some line is malformed
+        pass
+    rows, bad = block.parsed(lambda line: _rating(line, delimiter))
+    return table_of(rows, _RATING), bad
+
+
+def _is_empty(table: pa.Table) -> bool:
+    return any(pc.any(pc.equal(table[name], "")).as_py() for name in ("reviewerID", "asin"))
+
+
+def _rating(line: bytes, delimiter: bytes) -> tuple[str, str, int, float]:
+    values = [value.strip() for value in line.decode().split(delimiter.decode())]
+    if len(values) != len(_ORDER):
+        raise ValueError(f"{len(values)} values; a rating has a user, a movie, a rating and a time")
+    user, movie, rating, time = values
+    if not (user and movie):
+        raise ValueError("no user or no movie")
+    try:
+        return user, movie, int(time), float(rating)
+    except ValueError:
+        raise ValueError(f"rating {rating!r} or time {time!r} is no number") from None
+
+
+def parse_movies(block: Block) -> tuple[pa.Table, list[BadLine]]:
+    """Each movie with its genres as one category, such as ``Action|Sci-Fi``, and the malformed lines."""
+    rows, bad = block.parsed(_movie)
+    return table_of([row for row in rows if row[0].lower() != "movieid"], ITEM), bad
+
+
+def _movie(line: bytes) -> tuple[str, str | None]:
+    text = line.decode("latin-1").rstrip("\r\n")  # titles of u.item and movies.dat; genres are ASCII
+    values = text.split("::") if "::" in text else text.split("|")
+    if len(values) == 5 + len(_GENRES):
+        genres = "|".join(name for name, flag in zip(_GENRES, values[5:], strict=True) if flag == "1")
+    else:
+        values = values if "::" in text else next(csv.reader([text]))
+        genres = values[-1]
+    if len(values) < 3 or not values[0]:
+        raise ValueError("no movie with a title and genres")
+    return values[0], None if genres in ("", _NO_GENRE) else genres
+
+
+def _alike(movies: set[str]) -> pa.Table:
+    """Movies of one category, where no file names genres."""
+    return table_of([(movie, _NO_GENRE) for movie in sorted(movies)], ITEM)
