@@ -90,7 +90,6 @@ def copy_samples(source, source_starts, begin, end, lengths, out, starts, row): 
 
     Args:
         source_starts, starts: start offset of each feature in ``source`` and ``out``.
-        lengths: of the layout.
     """
     for feature in range(len(lengths)):
         length = lengths[feature]

@@ -10,12 +10,9 @@ import numpy as np
 
 from components.native.compiled import kernel
 from components.native.words import (
-    HAS_BYTE_COMPRESSION,
     LOW_HALF,
     NOT_FINITE,
     SLACK,
-    VARINTS,
-    compress_varints,
     copy_bytes,
     load_u64,
     store_u64,
@@ -29,7 +26,7 @@ _ZEROS = np.uint64(0)
 
 def varints_room(values: int) -> int:
     """Upper bound of the bytes of this many varints."""
-    return values * _LONGEST_VALUE + 4 * VARINTS  # VARINTS are written at a time
+    return values * _LONGEST_VALUE + SLACK
 
 
 def packed_room(samples: int, features: int, width: int) -> int:
@@ -61,13 +58,6 @@ def write_lists(values, offsets, limit, length, out, at, ends):  # type: ignore[
         for j in range(0, padding, 8):
             store_u64(out, at + j, _ZEROS)
         at += padding
-        if HAS_BYTE_COMPRESSION and limit < 1 << 28:
-            for j in range(begin, end, VARINTS):
-                size = compress_varints(values, j, min(VARINTS, end - j), limit, out, at)
-                if size < 0:
-                    return False
-                at += size
-            begin = end
         for j in range(begin, end):
             value = np.int64(values[np.uint64(j)])
             excess |= value | (limit - value)

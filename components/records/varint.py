@@ -11,10 +11,7 @@ import numpy as np
 from components.native.compiled import kernel
 from components.native.words import (
     HAS_BIT_MOVES,
-    HAS_BYTE_PERMUTATION,
-    VARINTS,
     deposit_u64,
-    expand_varints,
     extract_u64,
     leading_zeros,
     load_u64,
@@ -95,13 +92,6 @@ def read_packed(data, at, end, out, to, room, limit):  # type: ignore[no-untyped
     """
     begin, first = at, to
     stop_at = to + room
-    if HAS_BYTE_PERMUTATION:
-        while stop_at - to >= VARINTS and at + 4 * VARINTS <= len(data):
-            size = expand_varints(data, at, limit, out, to)
-            if size == 0 or at + size > end:
-                break
-            to += VARINTS
-            at += size
     # Two at a time: the next load waits for one chain of bit operations instead of two. Range is checked at the end,
     # by the sign that any excess leaves.
     excess = np.uint64(0)
