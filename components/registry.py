@@ -12,11 +12,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 from components.crash import describe_exception
-from components.definition_checks import require_valid
 from components.errors import KfrecError
 from components.extensions import DATASETS, MODELS, TASKS, every_entry, identity, is_own_entry
 
@@ -88,10 +88,13 @@ def _load(group: str, name: str) -> Any:
     except Exception as error:
         remedy = "install what it needs, or correct it" if isinstance(error, ImportError) else "correct it"
         raise KfrecError(f"{what} cannot be imported: {describe_exception(error)}; {remedy}") from error
-    try:
-        require_valid(name, definition, _DEFINITIONS[group])
-    except KfrecError as error:
-        raise KfrecError(f"{what}: {error}") from None
+    module, _, kind = _DEFINITIONS[group].partition(":")
+    if not isinstance(definition, getattr(import_module(module), kind)):
+        raise KfrecError(f"{what}: it is a {type(definition).__name__}, not a {kind}; name a {kind} in the entry point")
+    if definition.name != name:
+        raise KfrecError(
+            f"{what}: {kind}.name is {definition.name!r}, and its entry point {name!r}; give both one name"
+        )
     return definition
 
 
