@@ -33,6 +33,7 @@ def param(
     is_file: bool = False,
     pipeline_name: str = "",
     also: str = "",
+    in_form: bool = False,
 ) -> Any:
     """Declares a parameter as a dataclass field.
 
@@ -48,6 +49,7 @@ def param(
             outdated when the file changes.
         pipeline_name: name at the level of the pipeline, where two steps use the same name for different things.
         also: an alias on the command line, such as the name in a public program.
+        in_form: whether it is a field of its own in the form of the KFP UI; the others of a step share a JSON object.
     """
     metadata = dict(
         help=help,
@@ -59,6 +61,7 @@ def param(
         is_file=is_file,
         pipeline_name=pipeline_name,
         also=also,
+        in_form=in_form,
         may_be_empty=default == "",
     )
     return dataclasses.field(default=default, metadata=metadata)
@@ -80,6 +83,7 @@ class Parameter:
     is_file: bool
     pipeline_name: str
     also: str
+    in_form: bool
     may_be_empty: bool
 
     @property

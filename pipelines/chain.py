@@ -13,6 +13,7 @@ from components.errors import KfrecError
 from components.parameters import Parameter
 from components.steps.catalog import STEPS
 from pipelines.defaults import TRAINING, Pipeline
+from pipelines.form import Field, filled, form, single
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.training import Configure, kfp_pipeline, training_pipeline
 
@@ -132,7 +133,6 @@ def chain_parameters(
     Args:
         chain: the trainings.
         first: local or cluster defaults of the first training.
-        second: of the second.
     """
     begins, ends = pipeline_parameters(chain.first, first), pipeline_parameters(chain.second, second)
     return {
@@ -171,6 +171,46 @@ def joined(chain: Chain, first: Mapping[str, Any], second: Mapping[str, Any]) ->
     return {**begins, **second}
 
 
+def chain_fields(chain: Chain) -> tuple[frozenset[str], frozenset[str]]:
+    """The parameters of each training that are fields of the form, by their names there.
+
+    The form has the second training's, and of the first those that both share and the name of its model: with more, it
+    would be longer than a person reads. The first training's others are in its JSON objects.
+    """
+    first, second = single(chain.first), single(chain.second)
+    return first & {*chain.shared, _REGISTERED}, second
+
+
+def chain_form(chain: Chain, defaults: Mapping[str, Any]) -> dict[str, Field]:
+    """The fields of the form of a chain, by name: those of the first training have FIRST before their names, unless
+    both share them.
+
+    Args:
+        chain: the trainings.
+        defaults: local or cluster defaults of parameters.
+    """
+    begins, ends = (form(each, *of) for each, of in zip(chain, _known_and_fields(chain, defaults), strict=True))
+    first = {f"{FIRST}{name}": field for name, field in begins.items() if name not in chain.shared}
+    return {**first, **ends}
+
+
+def chain_filled(chain: Chain, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a chain's parameters, by name as of ``chain_parameters``, as those of its form."""
+    first, second = (
+        filled(each, own, fields)
+        for each, own, fields in zip(chain, divided(chain, values), chain_fields(chain), strict=True)
+    )
+    return joined(chain, first, second)
+
+
+def _known_and_fields(chain: Chain, defaults: Mapping[str, Any]) -> list[tuple[dict[str, Parameter], frozenset[str]]]:
+    """The parameters of each training in the chain, by name, and which of them are fields."""
+    begins, ends = (pipeline_parameters(each, defaults) for each in chain)
+    begins |= {name: ends[name] for name in chain.shared}
+    ends = {name: parameter for name, parameter in ends.items() if name not in chain.linked}
+    return list(zip((begins, ends), chain_fields(chain), strict=True))
+
+
 def chained_pipeline(chain: Chain, configure: Configure, defaults: Mapping[str, Any]) -> GraphComponent:
     """The pipeline for KFP's compiler.
 
@@ -179,14 +219,18 @@ def chained_pipeline(chain: Chain, configure: Configure, defaults: Mapping[str, 
         configure: applies cluster settings to each task.
         defaults: local or cluster defaults of parameters.
     """
-    first, second = (training_pipeline(each, configure, defaults, returns=True) for each in chain)
+    fields = chain_fields(chain)
+    (known, _), _ = _known_and_fields(chain, defaults)
+    own = {name: parameter.default for name, parameter in known.items()}
+    first = training_pipeline(chain.first, configure, own, returns=True, fields=fields[0])
+    second = training_pipeline(chain.second, configure, defaults, returns=True, fields=fields[1] | set(chain.linked))
 
-    def wire(values: Mapping[str, Any]) -> None:
-        begins, ends = divided(chain, values)
+    def wire(answers: Mapping[str, Any]) -> None:
+        begins, ends = divided(chain, answers)
         trained = first(**begins)
         second(**ends, **chain.linking(trained.output, begins)).after(trained)
 
     titles = [registry.model(each.model).title for each in chain]
     how = "to rank what that retrieves" if chain.is_pair else "from its weights"
     summary = f"Trains {titles[0]}, and then {titles[1]} {how}."
-    return kfp_pipeline(chain.kfp_name, summary, wire, chain_parameters(chain, defaults, defaults))
+    return kfp_pipeline(chain.kfp_name, summary, wire, chain_form(chain, defaults))

@@ -48,7 +48,6 @@ def compiled(pipeline: Pipeline | Chain, settings: ClusterSettings) -> str:
 
     Args:
         pipeline: to compile.
-        settings: of the cluster.
     """
     from kfp import compiler
 

@@ -27,6 +27,7 @@ from components.steps.catalog import MPIJOB, STEPS
 from components.temporary import temporary_folder
 from components.tracking.run import end_failed
 from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults, whose_defaults
+from pipelines.form import filled, single
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier, checkpoints_of, finished_steps
 from pipelines.runs.lifecycle import begin, running, tracked_at
@@ -75,7 +76,6 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
     """Resumes a run that failed or was stopped; finished steps whose outputs are still valid are skipped.
 
     Args:
-        folder: of the run.
         values: pipeline parameters by name, in place of those of the run; steps that finished with others run again.
 
     Returns:
@@ -125,7 +125,7 @@ def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
 
     if "predict" not in earlier.steps:
         with _kfp_local(record.folder, output, record.parameters) as shown:
-            prediction_pipeline(record.pipeline)(**shown)
+            prediction_pipeline(record.pipeline)(**filled(record.pipeline, shown, single(record.pipeline)))
     return Path(output.finished["predict"]["outputs"]["predictions"])
 
 
@@ -136,7 +136,8 @@ def _decision(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mappin
 
     if "find" not in earlier.steps:
         with _kfp_local(record.folder, output, record.parameters) as shown:
-            task_of("find", record.pipeline, shown)
+            answers = filled(record.pipeline, shown, single(record.pipeline))
+            task_of("find", record.pipeline, pipeline_parameters(record.pipeline), answers)
     results = output.finished["find"]["results"]
     print(results["occasion"])
     if not results["proceed"]:
@@ -286,7 +287,7 @@ def train(
         values["load_checkpoint_path"] = left
     try:
         with _kfp_local(record.folder, output, values) as shown:
-            training_pipeline(pipeline, earlier=earlier, last=last)(**shown)
+            training_pipeline(pipeline, earlier=earlier, last=last)(**filled(pipeline, shown, single(pipeline)))
     except KfrecError:
         if "train" in output.finished:
             end_failed(arguments["experiment"], output.run_id)
@@ -356,7 +357,6 @@ def _failure(output: StepOutput, status: int) -> str:
     """Why a step failed, in one line.
 
     Args:
-        output: of the step.
         status: its exit status.
     """
     if output.error:

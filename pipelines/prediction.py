@@ -8,6 +8,7 @@ from typing import Any
 from kfp.dsl.graph_component import GraphComponent
 
 from pipelines.defaults import Pipeline
+from pipelines.form import form, single
 from pipelines.parameters import pipeline_parameters
 from pipelines.training import Configure, kfp_pipeline, task_of
 
@@ -24,11 +25,11 @@ def prediction_pipeline(
         configure: applies cluster settings to each task.
         defaults: local or cluster defaults of parameters.
     """
-
+    known = pipeline_parameters(pipeline, defaults)
     summary = "Scores files of raw rows with a registered model and writes the scores beside them."
     return kfp_pipeline(
         pipeline.kfp_name,
         summary,
-        lambda values: configure(task_of("predict", pipeline, values), "predict"),
-        pipeline_parameters(pipeline, defaults),
+        lambda answers: configure(task_of("predict", pipeline, known, answers), "predict"),
+        form(pipeline, known, single(pipeline)),
     )

@@ -12,6 +12,7 @@ from kfp import dsl
 from kfp.dsl.graph_component import GraphComponent
 
 from pipelines.defaults import DECIDED, TRAINING, Pipeline
+from pipelines.form import form, single
 from pipelines.parameters import pipeline_parameters
 from pipelines.training import Configure, kfp_pipeline, task_of, training_pipeline
 
@@ -34,13 +35,19 @@ def retraining_pipeline(
         configure: applies cluster settings to each task.
         defaults: local or cluster defaults of parameters.
     """
-    train = training_pipeline(pipeline.of_kind(TRAINING), configure, defaults)
+    known = pipeline_parameters(pipeline, defaults)
+    training = pipeline.of_kind(TRAINING)
+    fields = single(training) | set(DECIDED)
+    own = {name: parameter.default for name, parameter in known.items()}
+    train = training_pipeline(training, configure, own, fields=fields)
 
-    def wire(values: Mapping[str, Any]) -> None:
-        decision = task_of("find", pipeline, values)
+    def wire(answers: Mapping[str, Any]) -> None:
+        decision = task_of("find", pipeline, known, answers)
         configure(decision, "find")
+        decided = {name: decision.outputs[name] for name in DECIDED}
+        given = {name: answers[name] for name in form(training, known, fields)}
         with dsl.If(decision.outputs["proceed"] == True, name="new-data"):  # noqa: E712
-            train(**training_arguments(pipeline, values, decision.outputs))
+            train(**given, **decided)
 
     summary = "Trains on the newest data version, if there is new data, and compares the model with the champion."
-    return kfp_pipeline(pipeline.kfp_name, summary, wire, pipeline_parameters(pipeline, defaults))
+    return kfp_pipeline(pipeline.kfp_name, summary, wire, form(pipeline, known, single(pipeline)))

@@ -25,8 +25,6 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
 
     Args:
         model: name of the registered model.
-        version: of the model.
-        name: of the object.
         registry: prefix of the image's name.
 
     Raises:

@@ -13,6 +13,7 @@ from components import registry
 from components.images import step_image
 from components.parameters import parameters_of
 from components.steps.catalog import STEPS, Step
+from components.steps.command import DEFAULTS, OPTIONS
 from pipelines.defaults import Pipeline
 from pipelines.parameters import BOUND
 
@@ -30,15 +31,16 @@ def artifact_type(name: str) -> str:
 
 
 @cache
-def component(step_name: str, pipeline: Pipeline) -> BaseComponent:
+def component(step_name: str, pipeline: Pipeline, options: frozenset[str] = frozenset()) -> BaseComponent:
     """A step as a KFP component, with its parameters in a pipeline.
 
     Args:
         step_name: in the catalog.
         pipeline: defines model, data set and task.
+        options: the parameters that come in its JSON objects, by pipeline-wide name; the others are inputs.
     """
-    step = STEPS[step_name]
-    return dsl.component(base_image=step_image(), install_kfp_package=False)(_function(step, pipeline))
+    function = _function(STEPS[step_name], pipeline, options)
+    return dsl.component(base_image=step_image(), install_kfp_package=False)(function)
 
 
 def extensions_of(step: Step, pipeline: Pipeline) -> str:
@@ -48,9 +50,10 @@ def extensions_of(step: Step, pipeline: Pipeline) -> str:
     return ", ".join(sorted(set(registry.extensions(choices).values())))
 
 
-def _function(step: Step, pipeline: Pipeline) -> Any:
+def _function(step: Step, pipeline: Pipeline, options: frozenset[str]) -> Any:
     """The function; KFP sends its source to the step's container."""
-    types = {p.name: p.plain_type.__name__ for p in parameters_of(step.parameters(pipeline.choices))}
+    declared = [p for p in parameters_of(step.parameters(pipeline.choices)) if p.pipeline_name not in options]
+    types = {p.name: p.plain_type.__name__ for p in declared}
     arguments = {name: f"Input[{artifact_type(name)}]" for name in step.inputs}
     arguments |= {name: f"Output[{artifact_type(name)}]" for name in step.outputs}
     arguments |= {name: f"Output[{kind}]" for name, kind in step.shown.items()}
@@ -59,6 +62,8 @@ def _function(step: Step, pipeline: Pipeline) -> Any:
     arguments |= {
         name: kind for name, kind in types.items() if name not in BOUND or name == "run_id" or name in pipeline.choices
     }
+    if options:
+        arguments |= {DEFAULTS: "dict", OPTIONS: "dict"}
     results = ", ".join(f"('{name}', {kind.__name__})" for name, kind in step.results.items())
     source = "".join(
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kfp import dsl
@@ -13,7 +13,9 @@ from kfp.dsl.pipeline_task import PipelineTask
 from components import registry
 from components.parameters import Parameter
 from components.steps.catalog import STEPS
+from components.steps.command import DEFAULTS, OPTIONS
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
+from pipelines.form import Field, form, options_name, options_of, single
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier
 from pipelines.steps import EXTENSIONS, artifact_type, component, extensions_of
@@ -24,8 +26,15 @@ TRAINED = "trained_model"
 Configure = Callable[[PipelineTask, str], None]
 
 
-def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure, earlier: Earlier, last: str) -> Any:
-    """Connects the steps; ``values`` are the pipeline's parameters by pipeline-wide name.
+def _wire(
+    pipeline: Pipeline,
+    known: Mapping[str, Parameter],
+    answers: Mapping[str, Any],
+    configure: Configure,
+    earlier: Earlier,
+    last: str,
+) -> Any:
+    """Connects the steps; ``answers`` are the values of the form's fields.
 
     Returns:
         Where the trained model is, unless an earlier attempt trained it.
@@ -38,7 +47,7 @@ def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure, e
         if name in earlier.steps:
             kind = getattr(dsl, artifact_type(output))
             return dsl.importer(artifact_uri=earlier.artifacts[output], artifact_class=kind, reimport=False).output
-        task = task_of(name, pipeline, values, earlier.run_id, **inputs)
+        task = task_of(name, pipeline, known, answers, earlier.run_id, **inputs)
         configure(task, name)
         if TRAINED in STEPS[name].results:
             trained.append(task.outputs[TRAINED])
@@ -57,18 +66,31 @@ def up_to(last: str) -> tuple[str, ...]:
     return steps[: steps.index(last) + 1]
 
 
-def task_of(name: str, pipeline: Pipeline, values: Mapping[str, Any], run_id: str = "", **inputs: Any) -> Any:
+def task_of(
+    name: str,
+    pipeline: Pipeline,
+    known: Mapping[str, Parameter],
+    answers: Mapping[str, Any],
+    run_id: str = "",
+    **inputs: Any,
+) -> Any:
     """The task of a step.
 
     Args:
-        name: of the step.
-        pipeline: of the step.
-        values: the pipeline's parameters by pipeline-wide name.
+        known: the pipeline's parameters by pipeline-wide name.
+        answers: the values of the form's fields.
         run_id: of the resumed pipeline run; empty is KFP's placeholder.
         inputs: artifacts by name.
     """
-    step, made = STEPS[name], component(name, pipeline)
-    own = {parameter.name: values[parameter.pipeline_name] for parameter in step_parameters(step, pipeline)}
+    step = STEPS[name]
+    options = {
+        each.pipeline_name: known[each.pipeline_name].plain_default for each in options_of(name, pipeline, answers)
+    }
+    made = component(name, pipeline, frozenset(options))
+    own = {p.name: answers[p.pipeline_name] for p in step_parameters(step, pipeline) if p.pipeline_name in answers}
+    if options:
+        # The compiled pipeline, not the image, says what a parameter is that nobody set.
+        own |= {DEFAULTS: options, OPTIONS: answers.get(options_name(name), {})}
     own |= {key: value for key, value in pipeline.choices.items() if key in made.component_spec.inputs}
     if "run_id" in made.component_spec.inputs:
         own["run_id"] = run_id or dsl.PIPELINE_JOB_ID_PLACEHOLDER
@@ -81,32 +103,32 @@ def kfp_pipeline(
     name: str,
     summary: str,
     wire: Callable[[Mapping[str, Any]], Any],
-    parameters: Mapping[str, Parameter],
+    fields: Mapping[str, Field],
     returns: bool = False,
 ) -> GraphComponent:
-    """A pipeline with all its parameters in signature and docstring.
+    """A pipeline with the fields of its form in signature and docstring.
 
     Args:
         name: in KFP.
         summary: the first line of its description.
-        wire: creates the tasks, from the parameters by pipeline-wide name.
-        parameters: by that name.
+        wire: creates the tasks, from the values of the fields.
+        fields: by name.
         returns: whether what ``wire`` returns, text, is the pipeline's output.
     """
 
     def function(*values: Any) -> Any:
-        result = wire(dict(zip(parameters, values, strict=True)))
+        result = wire(dict(zip(fields, values, strict=True)))
         return result if returns else None
 
     arguments = [
         inspect.Parameter(
-            name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=p.plain_default, annotation=p.plain_type
+            name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.plain_default, annotation=field.plain_type
         )
-        for name, p in parameters.items()
+        for name, field in fields.items()
     ]
     returned = str if returns else inspect.Signature.empty
     function.__signature__ = inspect.Signature(arguments, return_annotation=returned)  # type: ignore[attr-defined]
-    described = "\n".join(f"    {name}: {parameter.description}" for name, parameter in parameters.items())
+    described = "\n".join(f"    {name}: {field.description}" for name, field in fields.items())
     function.__doc__ = f"{summary}\n\nArgs:\n{described}\n"
     return dsl.pipeline(name=name)(function)
 
@@ -118,6 +140,7 @@ def training_pipeline(
     earlier: Earlier = Earlier(),  # noqa: B008
     last: str = "register",
     returns: bool = False,
+    fields: Collection[str] | None = None,
 ) -> GraphComponent:
     """The pipeline for KFP's compiler or kfp.local.
 
@@ -128,12 +151,14 @@ def training_pipeline(
         earlier: finished steps of an earlier attempt, to reuse their outputs; at least one step must remain.
         last: the last step to run.
         returns: whether the location of the trained model is the pipeline's output; nothing may be reused then.
+        fields: the parameters that are fields of their own, by pipeline-wide name; None is those of the KFP UI.
     """
+    known = pipeline_parameters(pipeline, defaults)
     summary = f"Raw logs to a trained, evaluated and registered model: {registry.model(pipeline.model).title}."
     return kfp_pipeline(
         pipeline.kfp_name,
         summary,
-        lambda values: _wire(pipeline, values, configure, earlier, last),
-        pipeline_parameters(pipeline, defaults),
+        lambda answers: _wire(pipeline, known, answers, configure, earlier, last),
+        form(pipeline, known, single(pipeline) if fields is None else fields),
         returns,
     )

@@ -9,6 +9,7 @@ import traceback
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from components.artifacts.reference import data_uri, publishing_reference
 from components.crash import describe_exception
 from components.errors import KfrecError, WorkerCrashed, explain_os_error
 from components.lifetime import Stopped, end_with_parent, stopping_in_order
-from components.parameters import build, parameters_of
+from components.parameters import Parameter, build, parameters_of, unknown_parameter
 from components.progress import emit, emitting
 from components.secrets import with_passwords
 from components.steps.catalog import STEPS, Step
@@ -28,6 +29,9 @@ from components.storage import is_uri, require_folder
 from components.temporary import temporary_folder
 from components.utf8 import restart_in_utf8
 
+# Inputs of a step's KFP component that are JSON objects: what a run sets by pipeline-wide name, and all that it may
+# set, with the defaults. Other parameters are inputs of their own.
+OPTIONS, DEFAULTS = "options", "defaults"
 # The key of a sentence about the outcome that a step may return with its counts and results.
 SUMMARY = "summary"
 
@@ -81,8 +85,9 @@ def _component(step: Step, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     folders = {name: str(arguments[name].path) for name in (*step.inputs, *step.outputs)}
     uris = {name: arguments[name].uri for name in folders}
     remote = [name for name in step.outputs if is_uri(uris[name])]
-    declared = {p.name for p in parameters_of(step.parameters(arguments))}
-    values = with_passwords({key: value for key, value in arguments.items() if key in declared})
+    declared = {p.name: p for p in parameters_of(step.parameters(arguments))}
+    given = {name: value for name, value in arguments.items() if name in declared} | _options(step, arguments, declared)
+    values = with_passwords(given)
     with ExitStack() as published:
         for name in remote:
             folders[name] = str(published.enter_context(publishing_reference(uris[name], Path(folders[name]))))
@@ -98,6 +103,24 @@ def _component(step: Step, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
             data=made.data_uri, digest=made.digest, **{f"rows_{k}": v for k, v in made.rows.items()}
         )
     return results
+
+
+def _options(step: Step, arguments: Mapping[str, Any], declared: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The parameters by name that a KFP component gets in JSON objects.
+
+    Raises:
+        KfrecError: there is no such parameter, or it has an input of its own.
+    """
+    defaults, options = arguments.get(DEFAULTS, {}), arguments.get(OPTIONS, {})
+    wide = {parameter.pipeline_name: parameter for parameter in declared.values()}
+    for name in options:
+        if name in wide and wide[name].name in arguments:
+            raise KfrecError(f"{step.name}_{OPTIONS}: {name} is a field of its own; set it there")
+        if name not in defaults:
+            raise KfrecError(f"{step.name}_{OPTIONS}: {unknown_parameter(name, list(defaults))}")
+    # Messages use the name that the user gave.
+    every = {**defaults, **options}
+    return {wide[name].name: replace(wide[name], name=name).parse(value) for name, value in every.items()}
 
 
 def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> dict[str, Any]:

@@ -18,10 +18,20 @@ if the pipeline (`--set`, KFP UI) uses another name, it follows in brackets. The
 one machine that differ; `kfrec parameters --model NAME` prints the values that `kfrec run` has with the same options.
 """
 
+_FORM = """## The form in the KFP UI
+
+A pipeline asks for these in fields of their own, as far as its steps have them. Everything else of a step is one JSON
+object in the field `STEP_options`: `train_options` may be `{"lr": 0.002, "patience": 2}`. The step checks names and
+values in its first second; `kfrec submit` checks them before the run starts. A parameter that two steps share, such as
+`seed`, is given to each in its options. `--set NAME=VALUE` takes every name, of a field or not, and gives a shared
+parameter to all of its steps.
+
+"""
+
 
 def reference() -> str:
     """The page as Markdown."""
-    sections = [_HEAD]
+    sections = [_HEAD, _form()]
     for step in STEPS.values():
         folders = [f"reads `{name}`: {text}" for name, text in step.inputs.items()]
         folders += [f"writes `{name}`: {text}" for name, text in step.outputs.items()]
@@ -61,6 +71,11 @@ def reference() -> str:
     return "\n".join(sections)
 
 
+def _form() -> str:
+    every = _of_every({step.name: parameters_of(step.own) for step in STEPS.values()})
+    return _FORM + _table([parameter for parameter in every if parameter.in_form], {})
+
+
 def _of_every(steps: Mapping[str, Sequence[Parameter]]) -> list[Parameter]:
     """The parameters of several steps, each once."""
     return list({parameter.pipeline_name: parameter for own in steps.values() for parameter in own}.values())
@@ -81,9 +96,13 @@ def _with_default(parameter: Parameter, defaults: Mapping[str, Any]) -> Paramete
 
 
 def _section(title: str, text: str, parameters: Iterable[Parameter], local: Mapping[str, Any]) -> str:
+    return f"## {title}\n\n{text}\n\n{_table(parameters, local)}"
+
+
+def _table(parameters: Iterable[Parameter], local: Mapping[str, Any]) -> str:
     head = ["| parameter | default | `kfrec run` | unit | meaning |", "|---|---|---|---|---|"]
     rows = [_row(parameter, plain(local.get(parameter.pipeline_name, ""))) for parameter in parameters]
-    return "\n".join([f"## {title}", "", text, "", *head, *rows]) + "\n"
+    return "\n".join([*head, *rows]) + "\n"
 
 
 def _row(parameter: Parameter, local: Any) -> str:

@@ -90,7 +90,6 @@ def log_of(host: str, run_id: str, pod: str, lines: int) -> list[str]:
     Args:
         host: the API server's URL.
         run_id: KFP's identifier of the run.
-        pod: of the step.
         lines: longest list.
     """
     url = f"{host}/apis/v1alpha1/runs/{quote(run_id, safe='')}/nodes/{quote(pod, safe='')}/log"

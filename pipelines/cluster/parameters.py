@@ -11,6 +11,7 @@ from components.secrets import without_passwords
 from components.tracking.champion import require_task_early
 from components.tracking.store import tracking_uri
 from pipelines.defaults import CLUSTER_DEFAULTS, Pipeline
+from pipelines.form import filled, single
 from pipelines.parameters import checked, pipeline_parameters
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline | Chain) -
                 "give the download step a secret with a netrc file: secrets and environment (NETRC) of its settings"
             )
     return arguments
+
+
+def answers_of(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> dict[str, Any]:
+    """Checked values by pipeline-wide name as those of the form's fields."""
+    if isinstance(pipeline, Pipeline):
+        return filled(pipeline, values, single(pipeline))
+    from pipelines.chain import chain_filled
+
+    return chain_filled(pipeline, values)
 
 
 def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> None:

@@ -30,7 +30,6 @@ class Version:
 
     Attributes:
         pipeline: the pipeline's name.
-        name: of the version.
         pipeline_id: KFP's identifier.
         version_id: KFP's identifier.
         is_new: whether this call uploaded it.

@@ -45,7 +45,6 @@ class Comparison:
     """Two runs; each part maps a name to both values, None where a run lacks it.
 
     Attributes:
-        names: of the runs.
         parameters: choices and parameters.
         data: digests and rows of the artifacts before the model.
         metrics: scalars of the evaluations and the trainings.

@@ -30,7 +30,6 @@ def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpo
     """Creates a run in a new folder, and prepares MLflow's store.
 
     Args:
-        pipeline: of the run.
         arguments: every parameter.
         workdir: folder of runs.
         purpose: see ``RunRecord``.

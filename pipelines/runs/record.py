@@ -30,7 +30,6 @@ class RunRecord:
     """A run; its folder stores it as run.json.
 
     Attributes:
-        folder: of the run.
         pipeline: kind, model, data set and task.
         parameters: every pipeline parameter; the file omits passwords.
         tracking_uri: MLflow's store of the run, without a password.

@@ -34,7 +34,6 @@ def experiment(plan: Plan, path: Path, registry: str = "") -> dict[str, Any]:
     """The Experiment, kubeflow.org/v1beta1; a trial is a Job with one training pod.
 
     Args:
-        plan: of the sweep.
         path: its file, for messages.
         registry: prefix of the image's name.
 

@@ -67,7 +67,6 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
     and Katib's settings may differ.
 
     Args:
-        plan: of the sweep.
         path: of its file.
         workdir: folder of runs.
         data: run to reuse valid data artifacts from; None prepares all data.
@@ -133,7 +132,6 @@ def study_of(plan: Plan, folder: Path) -> optuna.Study:
     Interrupted trials are marked as failed, and their parameters are enqueued again.
 
     Args:
-        plan: of the sweep.
         folder: of its run.
     """
     import optuna

@@ -99,7 +99,6 @@ class Plan:
         parallel: concurrent trials; 0 is one core per worker.
         prune: whether to stop a trial with a metric worse than the other trials' median after the same epoch.
         prune_after: number of first trials that are never pruned.
-        seed: of the search.
         katib: settings for a cluster, see ``Katib``.
     """
 

@@ -39,7 +39,6 @@ def run_trial(
     """Trains once and returns the results of the exported epoch.
 
     Args:
-        pipeline: of the sweep.
         arguments: every pipeline parameter.
         tfrecord: the records.
         folder: of the trial; receives the model and the log.
@@ -63,10 +62,8 @@ def evaluate(pipeline: Pipeline, arguments: Mapping[str, Any], tfrecord: str, fo
     """Evaluates the model of a trial on the test split and returns the evaluation's folder.
 
     Args:
-        pipeline: of the sweep.
         arguments: every pipeline parameter.
         tfrecord: the records.
-        folder: of the trial.
         run_id: the MLflow run that it joins.
 
     Raises:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from pipelines.cluster.parameters import answers_of, checked_for_cluster
 from pipelines.compilation import compiled
 from pipelines.defaults import Pipeline
 from pipelines.task_settings import load_settings
@@ -83,10 +84,9 @@ class Run:
         self._spec, self._inputs = spec, inputs
         self._tasks = dict(_tasks(spec, spec["root"]["dag"]))
         self._kubernetes = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
-        defaults = spec["root"]["inputDefinitions"]["parameters"]
-        known = {name: entry["defaultValue"] for name, entry in defaults.items() if "defaultValue" in entry}
-        assert not (wrong := set(values) - set(defaults)), f"no parameters of {pipeline.name}: {wrong}"
-        self._values = known | dict(values)
+        form = spec["root"]["inputDefinitions"]["parameters"]
+        known = {name: entry["defaultValue"] for name, entry in form.items() if "defaultValue" in entry}
+        self._values = known | answers_of(checked_for_cluster(values, pipeline), pipeline)
         self.id = str(uuid.uuid4())
         self.name = f"{pipeline.name}-{self.id[:5]}"
         self._started: set[str] = set()

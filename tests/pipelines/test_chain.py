@@ -11,11 +11,13 @@ import yaml
 
 from components.errors import KfrecError
 from components.registry import model
-from pipelines.chain import Chain, chain_of, chain_parameters, divided
+from components.steps.command import DEFAULTS
+from pipelines.chain import FIRST, Chain, chain_filled, chain_of, chain_parameters, divided
 from pipelines.cli import main
 from pipelines.cluster.parameters import checked_for_cluster
 from pipelines.compilation import compiled
 from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline
+from pipelines.form import LARGEST, single
 from pipelines.parameters import pipeline_parameters
 from pipelines.task_settings import load_settings
 
@@ -35,6 +37,7 @@ def spec(chain: Chain, made_once: MakeOnce) -> dict[str, Any]:
     return next(yaml.load_all((made_once(chain.name, write) / "ir.yaml").read_text(), yaml.CSafeLoader))
 
 
+@pytest.mark.slow
 def test_the_second_training_begins_with_the_model_and_the_vocabulary_of_the_first(
     chain: Chain, spec: dict[str, Any]
 ) -> None:
@@ -47,20 +50,37 @@ def test_the_second_training_begins_with_the_model_and_the_vocabulary_of_the_fir
     given = second["inputs"]["parameters"]
     assert given[chain.link] == given["workflow"] == link
     assert chain.link == ("continue_path" if chain.second.model == "electra" else "warm_start_path")
-    assert first["inputs"]["parameters"]["epochs"] == {"componentInputParameter": "first_epochs"}
-    for task in (first, second):
-        assert task["inputs"]["parameters"]["encoder_layers"] == {"componentInputParameter": "encoder_layers"}
-    trainings = [c["dag"]["tasks"] for c in spec["components"].values() if "train" in c.get("dag", {}).get("tasks", {})]
-    assert [set(tasks) for tasks in trainings] == [set(Pipeline().steps)] * 2
+    assert first["inputs"]["parameters"]["train_options"] == {"componentInputParameter": "first_train_options"}
+    assert second["inputs"]["parameters"]["train_options"] == {"componentInputParameter": "train_options"}
+    assert [set(tasks) for tasks in _trainings(spec)] == [set(Pipeline().steps)] * 2
+
+
+def _trainings(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tasks of each training, of the first one first."""
+    parts = [c["dag"]["tasks"] for c in spec["components"].values() if "train" in c.get("dag", {}).get("tasks", {})]
+    return sorted(parts, key=lambda tasks: "epochs" in tasks["train"]["inputs"]["parameters"])
+
+
+def _defaults(tasks: dict[str, Any]) -> dict[str, Any]:
+    """The options of all tasks with their defaults."""
+    given = [task["inputs"]["parameters"][DEFAULTS]["runtimeValue"]["constant"] for task in tasks.values()]
+    return {name: value for constant in given for name, value in constant.items()}
 
 
 def test_every_parameter_of_both_is_in_the_ui_but_those_that_link_them(chain: Chain, spec: dict[str, Any]) -> None:
     shown = spec["root"]["inputDefinitions"]["parameters"]
-    expected = chain_parameters(chain, CLUSTER_DEFAULTS, CLUSTER_DEFAULTS)
-    assert {name: entry["defaultValue"] for name, entry in shown.items()} == {
-        name: parameter.plain_default for name, parameter in expected.items()
-    }
-    assert not {chain.link, "workflow"} & set(shown) and {"encoder_layers", "first_epochs", "epochs"} <= set(shown)
+    fields = {name: entry["defaultValue"] for name, entry in shown.items() if entry["parameterType"] != "STRUCT"}
+    every = chain_parameters(chain, CLUSTER_DEFAULTS, CLUSTER_DEFAULTS)
+    assert fields == {name: every[name].plain_default for name in fields}
+    assert {"epochs", "source", "registered_model", "first_registered_model"} <= set(fields)
+    steps = Pipeline().steps
+    assert set(shown) - set(fields) == {f"{first}{step}_options" for first in ("", FIRST) for step in steps}
+    first, second = (_defaults(part) for part in _trainings(spec))
+    assert not {chain.link, "workflow"} & set(second) and "epochs" in first
+    for shared in chain.shared:
+        assert first[shared] == second[shared] == every[shared].plain_default
+    names = {name.removeprefix(FIRST) for name in every} - set(single(chain.second))
+    assert names <= {*first, *second}
 
 
 def test_values_go_to_their_trainings(chain: Chain) -> None:
@@ -72,6 +92,11 @@ def test_values_go_to_their_trainings(chain: Chain) -> None:
 def test_submit_checks_the_values_of_both_trainings(chain: Chain) -> None:
     values = {"first_epochs": "3", "epochs": "2", "encoder_layers": "4"}
     assert checked_for_cluster(values, chain) == {"first_epochs": 3, "epochs": 2, "encoder_layers": 4}
+    assert chain_filled(chain, checked_for_cluster(values, chain)) == {
+        "first_train_options": {"epochs": 3, "encoder_layers": 4},
+        "epochs": 2,
+        "train_options": {"encoder_layers": 4},
+    }
     with pytest.raises(KfrecError, match="parameter epochs='many'"):
         checked_for_cluster({"first_epochs": "many"}, chain)
     with pytest.raises(KfrecError, match=f"parameter {chain.link}=gs://models/1: is the first model with --after"):
@@ -102,6 +127,7 @@ def test_the_parameters_of_both_trainings_are_listed(capsys: pytest.CaptureFixtu
     assert not {"warm_start_path", "first_encoder_layers", "workflow"} & set(names)
 
 
+@pytest.mark.slow
 def test_a_ranking_follows_a_retrieval_and_is_paired_with_its_registered_model() -> None:
     chain = chain_of("sasrec", Pipeline(TRAINING, "sim"))
     spec = next(yaml.load_all(compiled(chain, load_settings()), yaml.CSafeLoader))
@@ -113,8 +139,11 @@ def test_a_ranking_follows_a_retrieval_and_is_paired_with_its_registered_model()
     for task in (retrieval, ranking):
         assert task["inputs"]["parameters"]["source"] == {"componentInputParameter": "source"}
     shown = spec["root"]["inputDefinitions"]["parameters"]
-    assert set(shown) == set(chain_parameters(chain)) and "pair_with" not in shown
-    assert {"first_negatives", "negatives", "split", "registered_pair", "pair_retrieve"} <= set(shown)
+    assert len(shown) <= LARGEST and "pair_with" not in shown
+    answers = chain_filled(chain, {"first_negatives": "none", "split": "last_item", "pair_retrieve": 7})
+    assert answers["first_preprocess_options"] == {"negatives": "none", "split": "last_item"}
+    assert answers["preprocess_options"] == {"split": "last_item"} and set(answers) <= set(shown)
+    assert [step for step, value in answers.items() if "pair_retrieve" in value] == ["register_options"]
 
 
 def test_two_stages_learn_from_the_same_raw_data() -> None:

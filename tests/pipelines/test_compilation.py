@@ -226,18 +226,19 @@ def test_retraining_goes_on_only_with_new_data_and_always_looks_again(
     inner = {name for part in spec["components"].values() for name in part.get("dag", {}).get("tasks", {})}
     assert set(PIPELINES[TRAINING]) < inner
     shown = spec["root"]["inputDefinitions"]["parameters"]
-    assert shown["out_of_vocabulary_limit"]["defaultValue"] == 0.05
-    assert "default 0.05" in " ".join(shown["out_of_vocabulary_limit"]["description"].split())
+    preprocess = next(task for name, task in all_tasks(spec) if name == "preprocess")["inputs"]["parameters"]
+    assert preprocess["defaults"]["runtimeValue"]["constant"]["out_of_vocabulary_limit"] == 0.05
     assert not {"source", "workflow", "data_version", "occasion", "warm_start_path"} & set(shown)
+    assert "workflow" in preprocess and "workflow" not in preprocess["defaults"]["runtimeValue"]["constant"]
 
 
 def test_the_cluster_trains_with_an_mpijob_and_knows_its_own_pod(documents: tuple[dict, dict]) -> None:
     spec, executors = documents
-    parameters = spec["root"]["inputDefinitions"]["parameters"]
-    assert ("exec-train" in executors) == ("launcher" in parameters)
-    if "exec-train" not in executors:  # a prediction trains nothing
+    training = [task["inputs"]["parameters"]["defaults"] for name, task in all_tasks(spec) if name == "train"]
+    assert ("exec-train" in executors) == bool(training)
+    if not training:  # a prediction
         return
-    assert parameters["launcher"]["defaultValue"] == "mpijob"
+    assert training[0]["runtimeValue"]["constant"]["launcher"] == "mpijob"
     fields = {entry["name"]: entry["fieldPath"] for entry in executors["exec-train"]["fieldPathAsEnv"]}
     assert fields == {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_NAMESPACE": "metadata.namespace"}
     assert {e["configMapName"] for e in executors["exec-train"]["configMapAsVolume"]} == {

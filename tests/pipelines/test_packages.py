@@ -18,6 +18,7 @@ import yaml
 
 from components import registry
 from components.feature_spec import Feature, FeatureSpec
+from components.steps.command import DEFAULTS
 from pipelines.cli import main
 from tests.pipelines.conftest import Run
 from tests.pipelines.installed import installed
@@ -54,11 +55,16 @@ def trained(run: Run) -> dict[str, Any]:
     return json.loads(file_of(run, "model", "training.json").read_text())
 
 
+@pytest.mark.slow
 @of("regression")
 def test_it_compiles_to_pipelines_with_its_own_parameters(package: str, tmp_path: Path) -> None:
     assert main(["compile", "--model", "trip_time", "--output", str(tmp_path)]) == 0
     spec = next(yaml.load_all((tmp_path / "trip-time-training.yaml").read_text(), yaml.CSafeLoader))
-    shown = set(spec["root"]["inputDefinitions"]["parameters"])
+    constants = [
+        task["inputs"]["parameters"].get(DEFAULTS, {}).get("runtimeValue", {}).get("constant", {})
+        for task in spec["root"]["dag"]["tasks"].values()
+    ]
+    shown = {*spec["root"]["inputDefinitions"]["parameters"], *(name for constant in constants for name in constant)}
     assert {"width", "table_lr", "dense_lr", "synthetic_trips", "test_share", "rmse_limit", "epochs"} <= shown
     assert not {"embedding_dim", "lr", "synthetic_users", "max_sequence_length", "baseline_samples"} & shown
 

@@ -6,10 +6,12 @@ import yaml
 from components.errors import KfrecError
 from components.parameters import parameters_of
 from components.steps.catalog import STEPS
+from components.steps.command import DEFAULTS, OPTIONS
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, TRAINING, Pipeline
+from pipelines.form import options_of, single
 from pipelines.parameters import checked, pipeline_parameters
 
-KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str: "STRING"}
+KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str: "STRING", dict: "STRUCT"}
 
 
 @pytest.fixture(scope="module")
@@ -17,18 +19,36 @@ def compiled(compiled_ir: Callable[[Pipeline], str]) -> dict:
     return next(yaml.load_all(compiled_ir(Pipeline()), yaml.CSafeLoader))
 
 
-def test_every_parameter_reaches_the_ui_with_type_default_and_description(compiled: dict) -> None:
+def test_every_field_reaches_the_ui_with_type_default_and_description(compiled: dict) -> None:
     inputs = compiled["root"]["inputDefinitions"]["parameters"]
+    fields = single(Pipeline())
     expected = {
         name: (KFP_TYPES[p.plain_type], p.plain_default, "".join(p.description.split()))
         for name, p in pipeline_parameters(Pipeline(), CLUSTER_DEFAULTS).items()
+        if name in fields
     }
     shown = {
         name: (entry["parameterType"], entry["defaultValue"], "".join(entry["description"].split()))
         for name, entry in inputs.items()
     }
+    options = {f"{step}_options": shown.pop(f"{step}_options") for step in PIPELINES[TRAINING]}
     assert compiled["pipelineInfo"]["name"] == "kfrec-sim-training"
     assert shown == expected
+    assert {(kind, str(default)) for kind, default, _ in options.values()} == {("STRUCT", "{}")}
+    assert "patience" in options["train_options"][2] and "epochs" not in options["train_options"][2]
+
+
+def test_every_other_parameter_is_an_option_of_its_steps_with_its_default(compiled: dict) -> None:
+    known = pipeline_parameters(Pipeline(), CLUSTER_DEFAULTS)
+    seen = set(single(Pipeline()))
+    for name, task in compiled["root"]["dag"]["tasks"].items():
+        given = task["inputs"]["parameters"]
+        assert given[OPTIONS] == {"componentInputParameter": f"{name}_options"}
+        options = [parameter.pipeline_name for parameter in options_of(name, Pipeline(), single(Pipeline()))]
+        constant = given[DEFAULTS]["runtimeValue"]["constant"]
+        assert constant == {wide: known[wide].plain_default for wide in options}
+        seen |= set(options)
+    assert seen == set(known)
 
 
 def test_the_steps_run_in_the_order_of_the_catalog(compiled: dict) -> None:
@@ -51,11 +71,13 @@ def test_a_component_takes_exactly_what_the_catalog_declares(name: str, compiled
     inputs = compiled["components"][f"comp-{name}"]["inputDefinitions"]
     folders = (*STEPS[name].inputs, *STEPS[name].outputs)
     told_by_artifacts = {f"{folder}_uri" for folder in folders}
+    options = {p.name for p in options_of(name, Pipeline(), single(Pipeline()))}
     declared = {
         p.name: KFP_TYPES[p.plain_type]
         for p in parameters_of(STEPS[name].parameters())
-        if p.name not in told_by_artifacts
+        if p.name not in told_by_artifacts and p.name not in options
     }
+    declared |= {OPTIONS: "STRUCT", DEFAULTS: "STRUCT"}
     assert {key: entry["parameterType"] for key, entry in inputs["parameters"].items()} == declared
     assert set(inputs.get("artifacts", {})) == set(STEPS[name].inputs)
 

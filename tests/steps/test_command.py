@@ -3,13 +3,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from components.artifacts.folder import open_artifact
 from components.parameters import parameters_of
 from components.steps.catalog import STEPS
-from components.steps.command import command
+from components.steps.command import command, component
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -99,3 +102,35 @@ def test_too_little_memory_is_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: download: out of memory (Unable to allocate 1.00 EiB")
     assert not list(tmp_path.iterdir())
+
+
+def _component(tmp_path: Path, options: dict[str, Any], **fields: Any) -> None:
+    """The download step as KFP calls it."""
+    raw = SimpleNamespace(path=str(tmp_path / "raw"), uri=str(tmp_path / "raw"), metadata={})
+    defaults = {"synthetic_users": 20, "seed": 1, "attempts": 5}
+    component("download", {"raw": raw, "dataset": "amazon_reviews", "defaults": defaults, "options": options, **fields})
+
+
+def test_a_component_takes_what_has_no_input_of_its_own_from_its_json_objects(tmp_path: Path) -> None:
+    _component(tmp_path, {"seed": 2.0}, source="synthetic")
+    recorded = open_artifact(tmp_path / "raw").parameters
+    assert (recorded["seed"], recorded["synthetic_users"], recorded["source"]) == (2, 20, "synthetic")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sed": 2}, "download_options: unknown parameter sed: did you mean seed?"),
+        ({"source": "gs://b/d"}, "download_options: source is a field of its own; set it there"),
+        ({"seed": "two"}, "parameter seed='two' is not a whole number"),
+        ({"epochs": 2}, "download_options: unknown parameter epochs: there are synthetic_users, seed, attempts"),
+    ],
+)
+def test_a_wrong_option_is_one_line_in_the_first_second(
+    tmp_path: Path, options: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        _component(tmp_path, options, source="synthetic")
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: download: {message}") and not (tmp_path / "raw").exists()

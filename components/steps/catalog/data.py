@@ -29,15 +29,20 @@ class FindParameters:
         "",
         "Folder, gs://, s3:// or minio:// prefix with one folder per data version, each a complete set of raw files; "
         "the last name in natural order is the newest",
+        in_form=True,
     )
     registered_model: str = REGISTERED_MODEL
     task: str = TASK
     model_type: str = MODEL
     dataset: str = DATASET
     minimum_new_rows: int = param(
-        1, "Rows, such as reviews, that a version must have and the champion's data lack", unit="rows", at_least=0
+        1,
+        "Rows, such as reviews, that a version must have and the champion's data lack",
+        unit="rows",
+        at_least=0,
+        in_form=True,
     )
-    force: bool = param(False, "Train on the newest version even without new rows")
+    force: bool = param(False, "Train on the newest version even without new rows", in_form=True)
     keep_vocabulary: bool = param(True, "Encode with the champion's vocabulary, up to out_of_vocabulary_limit")
     warm_start: bool = param(False, "Start training from the champion's weights")
     champion_uri: str = param("", "URI where later steps find the champion; empty is the folder itself")
@@ -51,6 +56,7 @@ class DownloadParameters:
     source: str = param(
         SYNTHETIC,
         "Location of the raw files: a folder, an http(s):// prefix, gs://, s3://, or the word synthetic",
+        in_form=True,
     )
     files: str = param(
         "",
@@ -125,10 +131,12 @@ class PredictParameters:
     model_version: str = param(
         f"{REGISTERED_MODEL.default}@champion",
         "Model: name@alias or name/version of a registered one, or the folder or URI of an output of the train step",
+        in_form=True,
     )
     rows: str = param(
         "",
         "Folder, gs://, s3:// or minio:// prefix whose *.parquet, *.csv and *.jsonl files are scored, or one such file",
+        in_form=True,
     )
     beside: bool = param(True, "Also write the scores beside the rows, such as day.scores.csv beside day.csv")
     prediction_batch_size: int = param(4096, "Rows scored at a time", unit="rows", at_least=1)

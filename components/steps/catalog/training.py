@@ -33,7 +33,7 @@ class TrainParameters:
 
     model_type: str = MODEL
     task: str = param("", "Task whose metrics the training reports; empty is the model's own")
-    epochs: int = param(3, "Passes over the training samples", unit="epochs", at_least=1)
+    epochs: int = param(3, "Passes over the training samples", unit="epochs", at_least=1, in_form=True)
     steps_per_epoch: int = param(
         0,
         "Steps of an epoch, after which the model is validated and saved; 0 is a pass, or repeat_count passes",
@@ -42,7 +42,7 @@ class TrainParameters:
     )
     max_steps: int = param(0, "Steps after which the training ends, before its last epoch; 0 is no limit",
                            unit="steps", at_least=0)  # fmt: skip
-    global_batch_size: int = param(1024, "Samples per step over all workers", unit="samples", at_least=1)
+    global_batch_size: int = param(1024, "Samples per step over all workers", unit="samples", at_least=1, in_form=True)
     micro_batch_size: int = param(
         0,
         "Samples of a worker whose gradients are computed at a time and added up, which bounds memory; 0 is all of a "
@@ -53,7 +53,7 @@ class TrainParameters:
     clip_norm: float = param(
         0.0, "Largest norm of all gradients together, to which larger ones are scaled down; 0 is no limit", at_least=0
     )
-    amp: bool = param(False, "Mixed precision with loss scaling")
+    amp: bool = param(False, "Mixed precision with loss scaling", in_form=True)
     loss_scale: float = param(
         0.0, "Constant loss scale of mixed precision, such as 65536; 0 adjusts it and skips steps that overflow",
         at_least=0, at_most=2.0**32,
@@ -227,7 +227,7 @@ class WorkerParameters(TrainParameters):
 class LaunchParameters(TrainParameters):
     """The train step: the workers' parameters, their number and where they run."""
 
-    workers: int = param(1, "Horovod processes that train together", unit="processes", at_least=1)
+    workers: int = param(1, "Horovod processes that train together", unit="processes", at_least=1, in_form=True)
     launcher: str = param(
         LOCAL, "Where the processes run: on this machine, or in the pods of an MPIJob", choices=(LOCAL, MPIJOB)
     )
@@ -238,10 +238,12 @@ class LaunchParameters(TrainParameters):
         choices=(AUTO, GLOO, MPI),
     )
     # MPIJob; the cluster's settings for all jobs are in the file job_settings
-    workers_per_pod: int = param(1, "Processes in one pod of an MPIJob", unit="processes", at_least=1)
-    gpus_per_worker: int = param(1, "GPUs of a process of an MPIJob", unit="GPUs", at_least=0, at_most=1)
-    pod_cpu: str = param("8", "CPU of a worker pod of an MPIJob, a Kubernetes quantity", is_quantity=True)
-    pod_memory: str = param("32Gi", "Memory of a worker pod of an MPIJob, a Kubernetes quantity", is_quantity=True)
+    workers_per_pod: int = param(1, "Processes in one pod of an MPIJob", unit="processes", at_least=1, in_form=True)
+    gpus_per_worker: int = param(1, "GPUs of a process of an MPIJob", unit="GPUs", at_least=0, at_most=1, in_form=True)
+    pod_cpu: str = param("8", "CPU of a worker pod of an MPIJob, a Kubernetes quantity", is_quantity=True, in_form=True)
+    pod_memory: str = param(
+        "32Gi", "Memory of a worker pod of an MPIJob, a Kubernetes quantity", is_quantity=True, in_form=True
+    )
     shared_memory: str = param(
         "8Gi", "Shared memory of a worker pod of an MPIJob, part of its memory", is_quantity=True
     )
@@ -264,7 +266,7 @@ class LaunchParameters(TrainParameters):
     tfrecord_uri: str = param("", "URI where the workers of an MPIJob read the records")
     model_uri: str = param("", "URI where the workers of an MPIJob write the model")
     registered_model: str = param(
-        "", "Name in the MLflow model registry whose champion must be of the same task; empty is any"
+        "", "Name in the MLflow model registry whose champion must be of the same task; empty is any", in_form=True
     )
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID

@@ -40,7 +40,6 @@ class Kubernetes:
     """An API server, asked without retries.
 
     Args:
-        client: of the server.
         namespace: where kfrec is installed.
 
     Attributes:
@@ -123,7 +122,6 @@ class Examined:
         kubernetes: its API; None if it does not answer.
         unanswered: reason why it does not answer.
         version: of Kubernetes.
-        settings: of the steps.
         job: settings of every MPIJob.
         job_mistake: error in the settings of MPIJobs; ``job`` then holds the defaults.
         held: the config maps and secrets that the steps mount, and KFP's own config map.
@@ -131,7 +129,6 @@ class Examined:
         user: the namespace for KFP's API; empty in single-user KFP.
         root: where artifacts go.
         account: service account to check the rights of; empty is the caller's own.
-        environment: of the steps.
     """
 
     kubernetes: Kubernetes | None
@@ -178,7 +175,6 @@ def gather(
     """Reads the inputs of all checks; the checks report what cannot be read.
 
     Args:
-        settings: of the steps.
         endpoint: of KFP's API; empty takes it from the environment or the cluster.
         namespace: of kfrec; empty is the pod's own, else that of the kubeconfig's context, else KFP's.
         root: where artifacts go; empty is KFP's default root.

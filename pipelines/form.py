@@ -1,0 +1,92 @@
+"""The form of a pipeline in the KFP UI: a field for each parameter that most runs set, a JSON object for each step's
+others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from components.parameters import Parameter
+from components.steps.catalog import STEPS
+from components.steps.command import OPTIONS
+from pipelines.defaults import Pipeline
+from pipelines.parameters import step_parameters
+
+# Fields that a person fills in; more are a page of its own.
+LARGEST = 25
+
+
+class Field(NamedTuple):
+    """A field of the form.
+
+    Attributes:
+        plain_type: type of its value in KFP.
+        plain_default: its default.
+        description: shown beside it.
+    """
+
+    plain_type: type
+    plain_default: Any
+    description: str
+
+
+def options_name(step: str) -> str:
+    """The field with the options of a step, such as ``train_options``."""
+    return f"{step}_{OPTIONS}"
+
+
+def single(pipeline: Pipeline) -> frozenset[str]:
+    """The parameters that are fields of their own, by pipeline-wide name."""
+    every = (parameter for step in pipeline.steps for parameter in step_parameters(STEPS[step], pipeline))
+    return frozenset(parameter.pipeline_name for parameter in every if parameter.in_form)
+
+
+def options_of(step: str, pipeline: Pipeline, fields: Collection[str]) -> list[Parameter]:
+    """The parameters of a step that are no fields.
+
+    Args:
+        step: its name.
+        pipeline: that it belongs to.
+        fields: the parameters that are fields, by pipeline-wide name.
+    """
+    return [each for each in step_parameters(STEPS[step], pipeline) if each.pipeline_name not in fields]
+
+
+def form(pipeline: Pipeline, known: Mapping[str, Parameter], fields: Collection[str]) -> dict[str, Field]:
+    """The fields of a pipeline, by name.
+
+    Args:
+        pipeline: the pipeline.
+        known: its parameters by pipeline-wide name.
+        fields: those that are fields of their own.
+    """
+    shown = {
+        name: Field(parameter.plain_type, parameter.plain_default, parameter.description)
+        for name, parameter in known.items()
+        if name in fields
+    }
+    for step in pipeline.steps:
+        if names := [each.pipeline_name for each in options_of(step, pipeline, fields) if each.pipeline_name in known]:
+            example = json.dumps({names[0]: known[names[0]].plain_default})
+            text = f"Other parameters of the {step} step, a JSON object such as {example}: {', '.join(sorted(names))}"
+            shown[options_name(step)] = Field(dict, {}, text)
+    return shown
+
+
+def filled(pipeline: Pipeline, values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """The values of a pipeline's parameters as those of its form.
+
+    A parameter that two steps share is in the options of both.
+
+    Args:
+        pipeline: the pipeline.
+        values: by pipeline-wide name.
+        fields: the parameters that are fields of their own.
+    """
+    answers = {name: value for name, value in values.items() if name in fields}
+    for step in pipeline.steps:
+        names = [each.pipeline_name for each in options_of(step, pipeline, fields)]
+        if options := {name: values[name] for name in names if name in values}:
+            answers[options_name(step)] = options
+    return answers

@@ -1,0 +1,62 @@
+"""The form of the KFP UI: few fields, and everything else in one JSON object per step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components import registry
+from components.steps.catalog import STEPS
+from pipelines.chain import chain_form, chain_of
+from pipelines.cluster.parameters import answers_of, checked_for_cluster
+from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline, every_pipeline
+from pipelines.form import LARGEST, filled, form, options_name, single
+from pipelines.parameters import pipeline_parameters
+
+
+def fields_of(pipeline: Pipeline) -> dict[str, Any]:
+    return form(pipeline, pipeline_parameters(pipeline, CLUSTER_DEFAULTS), single(pipeline))
+
+
+@pytest.mark.parametrize("pipeline", every_pipeline(), ids=lambda pipeline: pipeline.name)
+def test_a_form_is_one_that_a_person_can_fill_in(pipeline: Pipeline) -> None:
+    shown = fields_of(pipeline)
+    assert len(shown) <= LARGEST
+    if pipeline.kind == TRAINING:
+        wanted = {"source", "epochs", "global_batch_size", "workers", "pod_memory", "registered_model", "experiment"}
+        assert wanted < set(shown)
+    if pipeline.kind == RETRAINING:
+        assert {"data_prefix", "force"} < set(shown)
+
+
+@pytest.mark.parametrize(("first", "second"), [("electra", "electra_qa"), ("electra", "electra"), ("sasrec", "sim")])
+def test_the_form_of_two_trainings_is_no_longer(first: str, second: str) -> None:
+    shown = chain_form(chain_of(first, Pipeline(TRAINING, second)), CLUSTER_DEFAULTS)
+    assert len(shown) <= LARGEST and {"source", "epochs", "first_train_options", "train_options"} < set(shown)
+
+
+@pytest.mark.parametrize("dataset", ["events", "tabular", "criteo"])
+def test_each_parameter_can_be_given_in_the_form(dataset: str) -> None:
+    """Each is a field, or is named by the field of its steps."""
+    model = next(n for n in registry.names(registry.MODELS) if registry.model(n).dataset in (dataset, "amazon_reviews"))
+    pipeline = Pipeline(RETRAINING, model, dataset)
+    known, shown = pipeline_parameters(pipeline), fields_of(pipeline)
+    answers = filled(pipeline, {name: parameter.plain_default for name, parameter in known.items()}, single(pipeline))
+    assert set(answers) == set(shown)
+    given = {name for step in STEPS for name in answers.get(options_name(step), {})}
+    assert given | (set(answers) & set(known)) == set(known)
+    for step in pipeline.steps:
+        for name in answers.get(options_name(step), {}):
+            assert name in shown[options_name(step)].description
+
+
+def test_set_fills_in_the_form_as_a_person_would() -> None:
+    values = checked_for_cluster({"lr": "2e-3", "epochs": "2", "seed": "7", "train_seed": "1"}, Pipeline())
+    assert answers_of(values, Pipeline()) == {
+        "epochs": 2,
+        "download_options": {"seed": 7},
+        "preprocess_options": {"seed": 7},
+        "tfrecord_options": {"seed": 7},
+        "train_options": {"lr": 0.002, "train_seed": 1},
+    }
