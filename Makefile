@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-processors lint format manifests images cluster-test reference docs bench bench-full bench-gpu-model chaos audit ui clean
+.PHONY: help setup run test test-all test-processors lint format manifests images cluster-test reference docs bench bench-full bench-gpu-model chaos audit ui clean
 
 UV_PINNED := .ci/uv.txt
 UV := .uv/bin/uv
@@ -56,11 +56,13 @@ $(READY): pyproject.toml uv.lock | $(UV) $(if $(PYTHON),,$(MANAGED))
 run: $(READY) ## run the whole workflow on the built-in data set
 	@.venv/bin/kfrec run
 
-test: $(READY) ## run all tests
-	@.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-fast: $(READY) ## run the tests that take seconds
-	@.venv/bin/python -m pytest -m "not slow"
+test: $(READY) ## run the tests that take seconds, a whole run with two ranks among them
+	@$(PYTEST) -m "not slow"
+
+test-all: $(READY) ## run all tests
+	@$(PYTEST)
 
 test-processors: $(READY) ## run the numeric tests as other processors compute: make test-processors [ONLY="AVX2 SSE41"]
 	@.venv/bin/python -m tests.processors $(ONLY)

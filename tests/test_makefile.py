@@ -75,6 +75,7 @@ def make(machine: dict[str, str], *words: str) -> subprocess.CompletedProcess[st
     return subprocess.run(["make", *words], cwd=clone, env=machine, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_uv_brings_a_python_from_the_mirror_and_says_so(machine: dict[str, str], mirror: Path) -> None:
     places = {
         "UV_PYTHON_INSTALL_MIRROR": f"file://{mirror}",

@@ -22,6 +22,7 @@ def written(folder: Path, body: str) -> str:
     return str(folder / "test_it.py")
 
 
+@pytest.mark.slow
 def test_a_configuration_that_the_processor_lacks_is_said_and_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -32,6 +33,7 @@ def test_a_configuration_that_the_processor_lacks_is_said_and_is_no_failure(
     assert "AVX512_CORE, 2 threads" in lacking and "not run: this processor lacks AVX512_CORE (avx, avx2, " in lacking
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_in_one_configuration_fails_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

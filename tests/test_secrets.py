@@ -207,6 +207,7 @@ def _options(name: str) -> list[argparse.Action]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({*every_command()} - {"models", "completion"}))
 def test_no_command_shows_writes_or_passes_a_secret(name: str, watched: Callable[[Callable[[], int]], None]) -> None:
     options = _options(name)
@@ -223,6 +224,7 @@ def test_no_command_shows_writes_or_passes_a_secret(name: str, watched: Callable
                 watched(partial(main, words))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STEPS)
 def test_no_step_shows_writes_or_passes_a_secret(name: str, watched: Callable[[Callable[[], int]], None]) -> None:
     step = STEPS[name]
@@ -267,6 +269,7 @@ def test_the_folder_of_a_run_is_closed_to_others(tmp_path: Path) -> None:
     assert run_folder(tmp_path / "runs").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_a_compiled_pipeline_has_no_credential(
     canaries: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

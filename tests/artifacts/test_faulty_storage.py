@@ -51,6 +51,7 @@ def is_of_file(method: str, path: str) -> bool:
     return method == "GET" and any(name.rpartition("/")[2] in path for name in CONTENT) and "prefix=" not in path
 
 
+@pytest.mark.slow
 def test_faults_that_pass_cost_nothing(artifact: Path, uri: str, proxy: FaultyStorage, tmp_path: Path) -> None:
     """Every request to send, to list and to fetch is refused, cut off and delayed in every way before it succeeds."""
     proxy.faults = (*BUSY, REFUSED, LOST, CUT, SLOW)
@@ -62,6 +63,7 @@ def test_faults_that_pass_cost_nothing(artifact: Path, uri: str, proxy: FaultySt
     assert sent > 7 * len(CONTENT) and proxy.failed > sent + 7 * len(CONTENT)
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_noticed_and_fetched_again(
     artifact: Path, uri: str, proxy: FaultyStorage, tmp_path: Path
 ) -> None:
@@ -72,6 +74,7 @@ def test_a_flipped_byte_is_noticed_and_fetched_again(
     assert proxy.failed >= len(CONTENT)
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_of_a_manifest_is_noticed_and_read_again(artifact: Path, uri: str, proxy: FaultyStorage) -> None:
     published = publish_remote(artifact, uri)
     manifest = (artifact / "_manifest.json").read_bytes()
@@ -82,6 +85,7 @@ def test_a_flipped_byte_of_a_manifest_is_noticed_and_read_again(artifact: Path, 
     assert proxy.failed
 
 
+@pytest.mark.slow
 def test_a_service_that_falls_silent_is_asked_again(
     artifact: Path, uri: str, proxy: FaultyStorage, tmp_path: Path
 ) -> None:
@@ -94,6 +98,7 @@ def test_a_service_that_falls_silent_is_asked_again(
     assert proxy.failed
 
 
+@pytest.mark.slow
 def test_an_object_that_is_replaced_while_it_is_read_is_read_anew(
     artifact: Path, uri: str, proxy: FaultyStorage, tmp_path: Path
 ) -> None:
@@ -123,6 +128,7 @@ _LASTING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", _LASTING)
 def test_a_fault_that_lasts_is_one_line(
     fault: str, artifact: Path, uri: str, proxy: FaultyStorage, tmp_path: Path
@@ -140,6 +146,7 @@ def test_a_fault_that_lasts_is_one_line(
     assert files(tmp_path / "later") == CONTENT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [DENIED, "503"])
 def test_a_fault_that_lasts_while_uploading_leaves_no_artifact(
     fault: str, artifact: Path, uri: str, proxy: FaultyStorage

@@ -45,6 +45,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.param}://{BUCKET}/runs/1/tfrecord"
 
 
+@pytest.mark.slow
 @STORES
 def test_an_artifact_comes_back_as_it_was(artifact: Path, uri: str, tmp_path: Path) -> None:
     published = publish_remote(artifact, uri)

@@ -20,6 +20,7 @@ def run(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", str(SCRIPT), str(folder)], env=given, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
     done = run(tmp_path / "data")
     assert (done.returncode, done.stdout) == (2, "")

@@ -70,6 +70,7 @@ def test_the_metrics_are_those_of_the_probabilities() -> None:
     assert found["logloss"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_trees_learn_the_samples(tmp_path: Path) -> None:
     from components.artifacts import adopt
     from components.preprocess.step import run

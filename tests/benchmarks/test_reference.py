@@ -27,6 +27,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_reference_reader_reads_what_ours_reads(records: Path) -> None:
     spec = load_feature_spec(records / "tfrecord")
     theirs = next(iter(dataset(spec, "train", 300)))
@@ -67,6 +68,7 @@ def test_a_figure_knows_its_ratio_and_whether_its_targets_are_met() -> None:
     assert Figure("s", "n", "s", [1]).met is None
 
 
+@pytest.mark.slow
 def test_peak_memory_is_that_of_the_process_alone() -> None:
     here = np.ones(50_000_000)
     code = "from benchmarks.measuring import peak_megabytes; print(peak_megabytes())"

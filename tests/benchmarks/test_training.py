@@ -56,6 +56,7 @@ def test_the_useful_work_of_electra() -> None:
     assert electra.flops_per_sample(step.parameters, 32, 64) == 6 * products
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_step_is_measured_beside_the_peak_and_trains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.training.matmul_gflops", lambda: 1.0)

@@ -36,6 +36,7 @@ def run(place: Place) -> Run:
     return Run(place, Pipeline(TRAINING, "din"), {"workers": 2})
 
 
+@pytest.mark.slow
 def test_every_step_is_a_valid_pod_of_its_workflow_with_what_is_compiled(run: Run) -> None:
     for task in ("download", "preprocess", "tfrecord", "train", "evaluate", "register"):
         pod = run.pod(task)
@@ -49,6 +50,7 @@ def test_every_step_is_a_valid_pod_of_its_workflow_with_what_is_compiled(run: Ru
         assert ("POD_NAME" in environment) == (task == "train")
 
 
+@pytest.mark.slow
 def test_a_run_on_the_inputs_of_another_writes_outputs_of_its_own(run: Run) -> None:
     run.start("train")
     other = Run(run.place, Pipeline(TRAINING, "din"), {}, run)
@@ -57,6 +59,7 @@ def test_a_run_on_the_inputs_of_another_writes_outputs_of_its_own(run: Run) -> N
     assert other.id in other.uri("train", "model") and run.id in other.uri("tfrecord", "tfrecord")
 
 
+@pytest.mark.slow
 def test_a_step_of_a_nested_pipeline_gets_the_runs_parameters_and_the_results_of_steps(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

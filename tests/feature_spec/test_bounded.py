@@ -32,6 +32,7 @@ def test_one_long_value_many_times_is_refused(tmp_path: Path) -> None:
         read_bounded(path, ["id", "value"])
 
 
+@pytest.mark.slow
 def test_declared_sizes_are_checked_before_decoding(tmp_path: Path) -> None:
     path = tmp_path / "v.parquet"
     pq.write_table(pa.table({"id": pa.array([0]), "value": ["0" * (200 << 20)]}), path, compression="zstd")

@@ -115,6 +115,7 @@ def _laughs(levels: int) -> str:
     return "\n".join(["metadata:", "  l0: &l0 [ha, ha]", *rows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "metadata", [_laughs(9), "metadata: {a: &a [*a]}", "metadata: " + "[" * 5000], ids=["laughs", "a loop", "deep"]
 )

@@ -78,6 +78,7 @@ def exported(made: Image) -> set[str]:
     return {normal(found) for found in re.findall(r"^([A-Za-z0-9._-]+)==", done.stdout, re.M)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGES)
 def test_what_an_image_imports_is_installed_or_in_its_base(name: str) -> None:
     made = IMAGES[name]

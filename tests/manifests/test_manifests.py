@@ -65,6 +65,7 @@ def objects(request: pytest.FixtureRequest) -> list[Json]:
     return build(MANIFESTS / request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_every_object_validates_strictly(objects: list[Json], version: str) -> None:
     builtin = [
@@ -85,6 +86,7 @@ def test_a_field_that_does_not_exist_is_found() -> None:
         kubernetes_validate.validate(body, NEWEST, strict=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["jobs", "benchmark"])
 def test_the_mpijob_of_plain_kubectl_validates_against_its_crd(folder: str) -> None:
     if "KFREC_SCHEMAS" not in os.environ:
@@ -318,6 +320,7 @@ def test_pods_ask_for_room_on_the_disk_where_nothing_else_says_so(beside: Callab
     assert limits == [{"type": "Container", "defaultRequest": {"ephemeral-storage": "10Gi"}}]
 
 
+@pytest.mark.slow
 def test_servers_have_an_account_each(beside: Callable[..., list[Json]]) -> None:
     """The MLflow server's may have a role in the cloud, which its database needs not."""
     servers = [body for body in beside("postgres") if body["kind"] in ("Deployment", "StatefulSet")]

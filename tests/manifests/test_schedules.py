@@ -73,6 +73,7 @@ def test_a_schedule_starts_one_job_at_a_time_and_none_before_it_is_asked_to(over
         assert schedule["successfulJobsHistoryLimit"] and schedule["failedJobsHistoryLimit"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kfrec-nightly", "kfrec-weekly"])
 def test_what_the_pod_does_starts_a_run_and_no_second_one(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -41,6 +41,7 @@ def test_numbers_alone_are_enough(make_spec, parameters):
     np.testing.assert_allclose(logits(model, numbers), [w[0] + b, 2 * w[0] + w[1] + b], rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_trained_popularity_gives_the_counted_rate_of_every_value(spec, parameters):
     from components.models.loss import loss_of
     from components.models.optimizers.adam import Adam

@@ -66,6 +66,7 @@ def test_scoring_needs_no_negatives_and_no_labels(model, make_batch):
     np.testing.assert_allclose(scores, loss_terms(model, features, labels)[0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_padding_that_all_samples_share_can_be_left_out(model, make_batch):
     batches = [make_batch(len(lengths), history=lengths)[0] for lengths in ([8, 3, 0], [5, 2], [1], [0, 0], [])]
     given = [_served(model, features) for features in batches]
@@ -92,6 +93,7 @@ def test_the_terms_of_two_halves_add_up_to_those_of_the_batch(model, make_batch)
             np.testing.assert_allclose(whole, np.concatenate([first, second]), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [0, 1, 3], ids=["no rows", "one row", "only padding"])
 def test_gradients_are_finite_where_there_is_nothing_to_attend_to(model, rows, make_batch):
     _, loss, gradients = _loss_and_gradients(model, *make_batch(rows, history=[0] * rows))
@@ -108,6 +110,7 @@ def test_every_weight_learns(model, make_batch):
         assert np.any(gradient), variable.name
 
 
+@pytest.mark.slow
 def test_weights_depend_on_the_seed_alone(model_type, spec, parameters):
     def weights(seed):
         return [v.numpy() for v in build_model(parameters(model_type), spec, seed=seed).trainable_variables]
@@ -170,6 +173,7 @@ def test_xla_compiles_the_step_and_agrees(model, make_batch):
         np.testing.assert_allclose(ours, plain, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_saved_model_scores_batches_of_any_size(model, make_batch, tmp_path):
     features, _ = make_batch(1)
     signature = {
@@ -186,6 +190,7 @@ def test_a_saved_model_scores_batches_of_any_size(model, make_batch, tmp_path):
         np.testing.assert_allclose(served(**wanted)["logits"], logits(model, features), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repetition", [False, True])
 @pytest.mark.parametrize("name", ["sim", "din", "dien"])
 def test_many_targets_of_one_user_score_as_samples_that_repeat_the_users_features(
@@ -221,6 +226,7 @@ _WORK = {"AddV2", "Sub", "Mul", "Neg", "Maximum", "Minimum", "Sum", "Cumsum", "G
          "GatherV2"}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_ids_for_a_gpu_are_computed_with_on_the_gpu(model, make_batch, monkeypatch):
     """TensorFlow computes with int32 on the host: any such work, other than on shapes, stops the GPU in each step."""
     monkeypatch.setattr(sim, "FOUND_ITEMS", 2)  # fewer than the history has, so that they are searched for

@@ -144,6 +144,7 @@ def test_ranks_in_blocks_with_ties_and_items_that_are_none(monkeypatch: pytest.M
         assert likelihoods[row] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_it_learns_what_follows_what() -> None:
     """Users step through the items in a circle, by 1 or by 2: the last two items tell which."""
     random = np.random.default_rng(2)

@@ -70,6 +70,7 @@ def searched(data: Path, sim: ExportedModel) -> Searched:
     return searched
 
 
+@pytest.mark.slow
 def test_the_examples_are_clicked_samples_of_different_users_with_what_was_in_their_histories(
     data: Path, searched: Searched
 ) -> None:

@@ -1,6 +1,7 @@
 import gc
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from components.models.ops.host import host
@@ -13,6 +14,7 @@ def _place(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
+@pytest.mark.slow
 def test_memory_is_used_again_only_when_nobody_holds_it():
     array = arrays.empty([SIZE], np.float32)
     first = _place(array)

@@ -42,6 +42,7 @@ print(len(_scaled.stats.cache_hits))
 """
 
 
+@pytest.mark.slow
 def test_machine_code_of_another_processor_is_never_loaded(tmp_path: Path):
     def hits(**variables: str) -> str:
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)} | variables

@@ -234,6 +234,7 @@ def test_a_choice_is_no_parameter(choice: str, capsys: pytest.CaptureFixture[str
     assert f"choose it with --{choice} tabular" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_compiled_pipelines_of_another_data_set_have_their_own_name(tmp_path: Path) -> None:
     assert main(["compile", "--model", "dlrm", "--dataset", "tabular", "--output", str(tmp_path)]) == 0
     text = (tmp_path / "dlrm-tabular-training.yaml").read_text()

@@ -88,6 +88,7 @@ def test_an_exception_without_message_is_not_hidden_by_what_follows_it(
     assert line.startswith(f"error: preprocess: ValueError, at {package / 'dataset.py'}:") and "_preprocess" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "told"),
     [
@@ -118,6 +119,7 @@ def _part(number):
 def _preprocess("""
 
 
+@pytest.mark.slow
 def test_an_exception_in_a_dask_worker_names_its_line_there(
     kfrec_run: Callable[..., str], package: Path, tmp_path: Path
 ) -> None:

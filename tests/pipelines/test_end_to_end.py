@@ -1,4 +1,5 @@
-"""The whole workflow in an empty folder, every step real, in one process; tests/pipelines/runs has a process a step."""
+"""The whole workflow in an empty folder, every step real, in one process beside two ranks; tests/pipelines/runs has a
+process a step."""
 
 from __future__ import annotations
 
@@ -20,9 +21,6 @@ from tests.pipelines import walk
 from tests.pipelines.conftest import Run, run_in_process
 from tests.pipelines.in_process import steps_in_process
 
-pytestmark = pytest.mark.slow
-
-
 # What learns this data in one epoch, and how little judges it here.
 _GIVEN = ("train_seed=1", "epochs=1", "embedding_dim=8", "catalogue_users=20", "bootstrap_samples=100")
 _ONE_WORKER = ("preprocess_workers=1", "tfrecord_workers=1")
@@ -38,13 +36,14 @@ def first(workdir: Path) -> Run:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"):
             patch.delenv(name, raising=False)
-        return run_in_process("--workdir", str(workdir), *assigned(*_GIVEN, *_ONE_WORKER))
+        return run_in_process("--workdir", str(workdir), *assigned(*_GIVEN, *_ONE_WORKER, "workers=2"))
 
 
 def assigned(*values: str) -> list[str]:
     return [word for value in values for word in ("--set", value)]
 
 
+@pytest.mark.slow
 def test_a_model_learns_the_built_in_data(first: Run) -> None:
     assert first.summary["metrics"]["test_auc"] >= 0.75
 
@@ -95,6 +94,7 @@ def test_one_mlflow_run_holds_what_all_steps_say(first: Run, workdir: Path) -> N
     assert rows == {f"synthetic {split}": counts[split] for split in ("train", "validation", "test")}
 
 
+@pytest.mark.slow
 def test_a_prediction_with_the_champion_writes_the_scores_of_the_evaluation_beside_the_rows(
     first: Run, workdir: Path, tmp_path: Path, in_process: Callable[..., Run]
 ) -> None:
@@ -110,6 +110,7 @@ def test_a_prediction_with_the_champion_writes_the_scores_of_the_evaluation_besi
     np.testing.assert_allclose(beside["probability"], scores, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_model_learns_nothing_where_there_is_nothing_to_learn_and_leaves_the_champion(
     workdir: Path, first: Run, in_process: Callable[..., Run]
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_model_learns_nothing_where_there_is_nothing_to_learn_and_leaves_the_c
     assert "of champion version 1 on the same samples" in control["registered"]["reason"]
 
 
+@pytest.mark.slow
 def test_what_the_pages_show_runs_after_the_first_trainings(
     workdir: Path, first: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

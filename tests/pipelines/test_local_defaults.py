@@ -28,6 +28,7 @@ def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, s
     return {match[1]: match[2].replace("(empty)", "") for line in lines if (match := _VALUE.match(line))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["synthetic", "own"])
 @pytest.mark.parametrize("model", registry.names(registry.MODELS))
 def test_the_listed_values_are_those_of_a_run_on_any_data(
@@ -84,6 +85,7 @@ def test_the_reference_has_the_local_defaults_beside_the_steps() -> None:
     assert rows["`epochs`"][2] == "`20`"
 
 
+@pytest.mark.slow
 def test_a_local_default_does_not_forbid_the_empty_value_that_the_parameter_has_elsewhere(tmp_path: Path) -> None:
     assert main(["run", "--workdir", str(tmp_path), "--set", "cache_dir="]) == 0
     (folder,) = tmp_path.glob("2*")

@@ -74,6 +74,7 @@ def test_a_mistake_in_the_file_is_one_line_that_names_it(tmp_path: Path, text: s
     assert str(file) in str(error.value) and told in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_claim_is_mounted_where_the_settings_say(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("steps: {preprocess: {claims: {kfrec-shared: /shared}}}\n")
     _, platform = yaml.load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")), yaml.CSafeLoader)
@@ -83,6 +84,7 @@ def test_a_claim_is_mounted_where_the_settings_say(tmp_path: Path) -> None:
     assert "pvcMount" not in executors["exec-train"]
 
 
+@pytest.mark.slow
 def test_a_toleration_is_written_as_in_a_pod(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(
         "steps: {train: {tolerations: [{key: a/b, operator: Exists, effect: NoExecute, tolerationSeconds: 30}]}}\n"
@@ -102,6 +104,7 @@ def test_a_required_node_affinity_without_terms_is_not_ignored(tmp_path: Path) -
         compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml"))
 
 
+@pytest.mark.slow
 def test_a_step_may_have_no_retries(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("steps: {train: {retries: 0}}\n")
     spec, _ = yaml.load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")), yaml.CSafeLoader)

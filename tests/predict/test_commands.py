@@ -42,6 +42,7 @@ def read(path: Path) -> pd.DataFrame:
     return pd.read_csv(path) if ".csv" in path.name else pd.read_json(path, lines=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [f"{REGISTERED}@champion", f"models:/{REGISTERED}/1", "folder"])
 @pytest.mark.parametrize(
     ("source", "target"), [("a.parquet", "b.csv"), ("a.csv", "b.jsonl.gz"), ("a.jsonl.gz", "b.parquet")]
@@ -181,6 +182,7 @@ def test_a_likelihood_is_the_lift_of_predict_times_the_sampling_share(served: Se
     assert found["likelihood"].sum() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_all_users_get_the_lists_that_the_command_gives_each(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def test_rows_become_the_samples_that_preprocessing_made(made: tuple[Path, pd.Da
     np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_table_model_is_registered_with_its_columns(
     made: tuple[Path, pd.DataFrame], store: str, tmp_path: Path
 ) -> None:

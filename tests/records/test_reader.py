@@ -388,6 +388,7 @@ def test_names_and_lists_of_any_size_are_read(tmp_path: Path) -> None:
         np.testing.assert_array_equal(batch[name].reshape(7, -1), [row[name] for row in rows])
 
 
+@pytest.mark.slow
 def test_a_changed_record_is_refused_or_read_as_protobuf_reads_it(tmp_path: Path) -> None:
     """Every value is checked even where a checksum is right: one changed byte, 2,000 times."""
     import tensorflow as tf

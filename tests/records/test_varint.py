@@ -26,6 +26,7 @@ def _read(encoded: bytes, room: int, limit: np.uint64 = LIMIT, behind: bytes = b
     return count, outside, out[2 : 2 + max(count, 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behind", [b"", b"\xff" * 100, b"\x01" * 100], ids=["nothing", "long ones", "short ones"])
 @pytest.mark.parametrize("widths", [[1], [2], [3], [4], [5], [1, 4], [1, 2, 3, 4], [3, 3, 3, 5]])
 def test_lists_of_any_length_are_read(widths: list[int], behind: bytes):

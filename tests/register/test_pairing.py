@@ -86,6 +86,7 @@ def aliases(store: str, registered: str) -> Mapping[str, int]:
     return {alias: int(version) for alias, version in found.items()}
 
 
+@pytest.mark.slow
 def test_the_served_pair_lists_what_two_stages_recommend(shop: Path, store: str, tmp_path: Path) -> None:
     pair = pair_up(shop, "served")
     assert isinstance(pair, Registered) and aliases(store, "served") == {"champion": 1}
@@ -191,6 +192,7 @@ def test_the_register_step_pairs_its_model_with_the_other_stage(shop: Path, stor
     assert held.tags["kfrec.data"] == str((shop / "clicks").absolute())
 
 
+@pytest.mark.slow
 def test_a_pair_with_worse_lists_than_the_champion_pair_is_a_challenger(shop: Path, store: str) -> None:
     pair_up(shop, "judged")
     again = pair_up(shop, "judged")
@@ -202,6 +204,7 @@ def test_a_pair_with_worse_lists_than_the_champion_pair_is_a_challenger(shop: Pa
     assert aliases(store, "judged") == {"champion": 1, "challenger": 2}
 
 
+@pytest.mark.slow
 def test_a_pair_is_judged_again_on_newer_data(shop: Path, store: str) -> None:
     pair_up(shop, "nightly")
     first = pair_up(shop, "nightly", pair_retrieve=RETRIEVED + 1)

@@ -174,6 +174,7 @@ def test_a_challenger_that_is_killed_while_it_becomes_champion_is_completed_by_t
     assert aliases(client, registered) == {"champion": 2}
 
 
+@pytest.mark.slow
 def test_a_decision_against_a_champion_that_was_replaced_meanwhile_is_made_again(
     store: str, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ def test_a_decision_against_a_champion_that_was_replaced_meanwhile_is_made_again
     assert aliases(client, registered) == {"champion": 2, "challenger": 3}
 
 
+@pytest.mark.slow
 def test_a_champion_that_was_put_back_by_hand_is_not_replaced_by_an_earlier_promotion(
     store: str, shop: Path, tmp_path: Path
 ) -> None:

@@ -221,6 +221,7 @@ def test_a_step_that_was_killed_after_the_upload_is_not_taken_for_finished(
     assert set(seen) == {"RUNNING"}
 
 
+@pytest.mark.slow
 def test_a_run_that_is_repeated_after_another_champion_is_judged_against_that_one(shop: Shop, store: str) -> None:
     shop.register("late", "fair", run_id="early")
     shop.register("late", "good", run_id="late")
@@ -229,6 +230,7 @@ def test_a_run_that_is_repeated_after_another_champion_is_judged_against_that_on
     assert alias(store, "late", "champion") == 2
 
 
+@pytest.mark.slow
 def test_a_decision_is_made_again_with_other_parameters_of_the_gate(shop: Shop, store: str) -> None:
     shop.register("regate", "fair")
     assert shop.register("regate", "good", promotion_margin=0.9)["alias"] == "challenger"
@@ -237,6 +239,7 @@ def test_a_decision_is_made_again_with_other_parameters_of_the_gate(shop: Shop, 
     assert alias(store, "regate", "champion") == 2 and alias(store, "regate", "challenger") is None
 
 
+@pytest.mark.slow
 def test_a_decision_is_made_again_from_another_evaluation(shop: Shop, store: str, tmp_path: Path) -> None:
     shop.register("reevaluated", "bad", auc_floor=0)
     shop.register("reevaluated", "fair", promotion_margin=0.9)
@@ -250,6 +253,7 @@ def test_a_decision_is_made_again_from_another_evaluation(shop: Shop, store: str
     assert (result["version"], result["score"]) == (2, metrics["test_auc"])
 
 
+@pytest.mark.slow
 def test_nothing_is_decided_about_a_model_that_a_user_made_champion(shop: Shop, store: str) -> None:
     shop.register("by_hand", "good")
     lost = shop.register("by_hand", "fair")
@@ -281,6 +285,7 @@ def test_the_signature_describes_the_features(shop: Shop, store: str) -> None:
     assert [spec.name for spec in signature.outputs] == ["probability"]
 
 
+@pytest.mark.slow
 def test_a_champion_of_older_data_is_scored_on_the_newer_test_set(shop: Shop, store: str, tmp_path: Path) -> None:
     shop.register("newer", "good")
     names = ("C000", *reversed(NAMES))
@@ -297,6 +302,7 @@ def test_a_champion_of_older_data_is_scored_on_the_newer_test_set(shop: Shop, st
     assert alias(store, "newer", "champion") == 1
 
 
+@pytest.mark.slow
 def test_a_champion_that_cannot_be_compared_stays_and_the_reason_says_why(
     shop: Shop, store: str, tmp_path: Path
 ) -> None:
@@ -318,6 +324,7 @@ def test_a_champion_whose_files_are_gone_stays_and_the_reason_says_so(shop: Shop
     assert (alias(store, "gone", "champion"), alias(store, "gone", "challenger")) == (1, 2)
 
 
+@pytest.mark.slow
 def test_a_champion_that_returns_nan_stays_and_the_reason_says_how_to_replace_it(
     shop: Shop, store: str, tmp_path: Path
 ) -> None:
@@ -331,6 +338,7 @@ def test_a_champion_that_returns_nan_stays_and_the_reason_says_how_to_replace_it
     assert (alias(store, "nan", "champion"), alias(store, "nan", "challenger")) == (1, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("output", "width", "why"),
     [
@@ -366,6 +374,7 @@ def test_a_whole_number_is_a_score(shop: Shop, store: str, tmp_path: Path) -> No
     assert (result["score"], result["alias"]) == (1.0, "champion")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_older", [False, True], ids=["tagged", "by its MLflow run"])
 def test_a_champion_of_another_task_stays_and_the_reason_says_so(shop: Shop, store: str, is_older: bool) -> None:
     name, client = f"task {is_older}", MlflowClient(store)
@@ -459,6 +468,7 @@ def test_registering_says_nothing_of_mlflows_own(shop: Shop, store: str, capfd: 
     assert (out, err) == ("", "")
 
 
+@pytest.mark.slow
 def test_loading_a_model_says_nothing_of_mlflows_own() -> None:
     """In a process of its own: MLflow sets pytest's filters aside, and warns once a process."""
     command = [sys.executable, "-c", "import components.register.served"]

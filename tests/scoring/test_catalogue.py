@@ -168,6 +168,7 @@ def test_items_of_the_history_are_left_out_unless_they_are_kept(make: Callable[.
     assert without.unknown.tolist() == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [7, 25, 2048])
 def test_lists_do_not_depend_on_the_users_beside_nor_on_parts_nor_on_the_signature(
     part: int, make: Callable[..., Path], monkeypatch: pytest.MonkeyPatch

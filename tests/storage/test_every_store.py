@@ -131,6 +131,7 @@ def test_a_bucket_that_does_not_exist_is_one_clear_line(
         assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["http", "gs", "s3"])
 def test_an_unreachable_service_is_worth_another_try(
     kind: str, place_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ def without_checksums(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_root", [False, True])
 def test_a_store_that_knows_no_checksums_takes_and_gives_files(
     without_checksums: str, by_root: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -89,6 +89,7 @@ def parquet(tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list]) 
     return artifact(folder, table(columns), table(samples(53)), parts=12, row_group_size=40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prebatch", [0, 64])
 @pytest.mark.parametrize("reader", [read, parse_with_tensorflow])
 def test_records_hold_the_samples_of_the_parquet_files(
@@ -101,6 +102,7 @@ def test_records_hold_the_samples_of_the_parquet_files(
     np.testing.assert_array_equal(sorted_rows(found), sorted_rows(padded(columns, 12)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prebatch", [0, 64])
 def test_our_reader_and_tensorflow_agree_on_the_order(tmp_path: Path, parquet: Path, prebatch: int) -> None:
     run(TfrecordParameters(prebatch_train_size=prebatch), parquet=parquet, tfrecord=tmp_path / "out")

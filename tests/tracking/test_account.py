@@ -22,6 +22,7 @@ def accounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return uri
 
 
+@pytest.mark.slow
 def test_an_account_is_made_once_and_follows_its_secret(accounts: str) -> None:
     from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
 

@@ -12,6 +12,7 @@ from mlflow import MlflowClient
 from components.tracking.champion import using_store_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("registry", [None, "sqlite:////registry.db"])
 def test_the_next_store_of_the_process_is_not_that_of_the_last_one(
     registry: str | None, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -125,6 +125,7 @@ def ready(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return Path(shutil.copy(empty_database, tmp_path_factory.mktemp("ready")))
 
 
+@pytest.mark.slow
 def test_two_first_runs_at_once_share_one_database(preparers: Preparers, tmp_path: Path) -> None:
     database = tmp_path / "runs" / "mlflow.db"
     preparers.start(database, 2)
@@ -156,12 +157,14 @@ def test_a_kill_in_the_middle_of_the_creation_leaves_a_workdir_that_can_be_used(
     assert sorted(path.name for path in tmp_path.iterdir()) == [".mlflow.db.lock", "mlflow.db"]
 
 
+@pytest.mark.slow
 def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").touch()
     prepare_database(tmp_path / "mlflow.db")
     assert usable(tmp_path / "mlflow.db")
 
 
+@pytest.mark.slow
 def test_the_journal_of_a_lost_database_does_not_meet_the_next_one(tmp_path: Path) -> None:
     database = tmp_path / "mlflow.db"
     (tmp_path / "mlflow.db-journal").write_bytes(b"of another database")
@@ -169,6 +172,7 @@ def test_the_journal_of_a_lost_database_does_not_meet_the_next_one(tmp_path: Pat
     assert usable(database) and not (tmp_path / "mlflow.db-journal").exists()
 
 
+@pytest.mark.slow
 def test_a_database_of_an_earlier_mlflow_is_upgraded_with_its_runs(
     earlier: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

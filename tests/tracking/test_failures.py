@@ -99,6 +99,7 @@ def test_a_scheme_that_mlflow_does_not_know(monkeypatch: pytest.MonkeyPatch) -> 
     assert re.search(r"unsupported URI 'ftp://host/x'.*; set MLFLOW_TRACKING_URI", line(monkeypatch, "ftp://host/x"))
 
 
+@pytest.mark.slow
 def test_a_damaged_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     database = tmp_path / "mlflow.db"
     prepare_database(database)

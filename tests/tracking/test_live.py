@@ -122,6 +122,7 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     yield lambda uri: monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_from_the_start_gets_everything_at_the_end(
     data: Path, store: str, tmp_path: Path, away: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_server_that_is_away_from_the_start_gets_everything_at_the_end(
     require_whole(store, "start", tmp_path / "model")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_still_away_at_the_end_gets_everything_from_the_next_step(
     data: Path, store: str, tmp_path: Path, away: Any
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_server_that_is_still_away_at_the_end_gets_everything_from_the_next_st
     require_whole(store, "later", tmp_path / "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [0, 3, 7])
 def test_a_server_that_goes_away_in_the_middle(
     calls: int, data: Path, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -168,6 +171,7 @@ def test_a_server_that_goes_away_in_the_middle(
     assert require_whole(store, f"middle {calls}", tmp_path / "model").info.status == "FINISHED"
 
 
+@pytest.mark.slow
 def test_an_attempt_that_repeats_steps_logs_none_twice(data: Path, store: str, tmp_path: Path) -> None:
     class Fails(InProcess):
         def run(self, workers: int, arguments: Any, log: Path, measured: Any = None) -> None:
@@ -193,6 +197,7 @@ def test_another_training_of_the_run_shows_its_own_curve(
     require_points(store, name, tmp_path / "second")
 
 
+@pytest.mark.slow
 def test_the_points_are_those_of_the_training_log(data: Path, store: str, tmp_path: Path) -> None:
     train(parameters("points"), tfrecord=data, model=tmp_path / "model", launcher=InProcess())
     require_points(store, "points", tmp_path / "model")

@@ -124,6 +124,7 @@ def open_elsewhere(run_id: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.wait()
 
 
+@pytest.mark.slow
 def test_the_run_of_a_killed_process_is_ended_by_the_next_one(store: str) -> None:
     with open_elsewhere("killed") as (process, left):
         with tracked_run("another experiment"):

@@ -48,6 +48,7 @@ def champion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workdir
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["training", "retraining"])
 def test_a_run_is_refused_before_its_folder_is_made(champion: Path, tmp_path: Path, kind: str) -> None:
     given: dict[str, Any] = {"registered_model": NAME}
@@ -59,6 +60,7 @@ def test_a_run_is_refused_before_its_folder_is_made(champion: Path, tmp_path: Pa
     assert sorted(champion.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_the_find_step_refuses(champion: Path, tmp_path: Path) -> None:
     logs = make_logs(tmp_path / "logs")
     parameters = STEPS["find"].of(data_prefix=str(logs), registered_model=NAME, task="ranking")
@@ -67,6 +69,7 @@ def test_the_find_step_refuses(champion: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "champion").exists()
 
 
+@pytest.mark.slow
 def test_the_train_step_refuses_before_it_trains(champion: Path, tmp_path: Path) -> None:
     data = make_data(tmp_path / "tfrecord", rows=20)
     parameters = STEPS["train"].of(model_type="din", registered_model=NAME)
@@ -75,6 +78,7 @@ def test_the_train_step_refuses_before_it_trains(champion: Path, tmp_path: Path)
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_the_same_task_and_an_unknown_one_are_not_refused(champion: Path) -> None:
     require_task_early(NAME, "seconds")
     require_task_early("never registered", "click")

@@ -164,6 +164,7 @@ def sharded(shards: Path, gcs_bucket: Any) -> str:
     return f"gs://{BUCKET}/sharded"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("node", "share", "expected"),
     [

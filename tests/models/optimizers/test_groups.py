@@ -45,6 +45,7 @@ def test_pieces_hold_from_their_step_on() -> None:
                                [1, 1, 0.25, 0.25, 0.125, 0.125])  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd"])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_a_constant_schedule_moves_as_a_number_does(name: str, decay: float) -> None:

@@ -44,6 +44,7 @@ def moved(variable: tf.Variable, gradients: list[Any], compiled: bool = False, *
     return variable.numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_step_has_the_length_of_the_weights_times_the_rate(compiled: bool) -> None:
     found = moved(tf.Variable(START, name="kernel"), [tf.constant(g) for g in GRADIENTS], compiled)

@@ -49,6 +49,7 @@ def _ftrl_of_tensorflow(gradients: list[Any], start: np.ndarray) -> np.ndarray:
     return variable.numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("scale", [0.0, 1.0], ids=["from 0", "from weights"])
@@ -59,6 +60,7 @@ def test_ftrl_is_tensorflows_without_its_second_state(sparse: bool, compiled: bo
     np.testing.assert_allclose(moved, _ftrl_of_tensorflow(gradients, start), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("rho", [0.01, 0.5, 0.9])
@@ -108,6 +110,7 @@ def test_variables_have_any_shape(name: str, shape: tuple[int, ...]) -> None:
     assert moved.shape == shape and (moved < 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adam", "lazy_adam", "ftrl", "rmsprop"])
 def test_a_restored_optimizer_goes_on_as_if_nothing_had_happened(name: str, tmp_path: Any) -> None:
     start, gradients = np.ones((ROWS, WIDTH), "f"), _gradients(sparse=True)

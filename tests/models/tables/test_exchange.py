@@ -43,6 +43,7 @@ def looked_up(peers: Simulated, kinds: dict[str, str]) -> tuple[list[np.ndarray]
     return [values.numpy() for values in found], parts, tape.gradient(total, made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", DIVIDED)
 @pytest.mark.parametrize("size", [2, 4])
 def test_every_rank_finds_the_rows_it_asks_for_and_the_gradient_of_its_part_is_the_sum_over_all(

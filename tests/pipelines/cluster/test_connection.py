@@ -30,6 +30,7 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", [(), ("--unless-running",)])
 def test_a_login_page_behind_an_open_health_starts_nothing(
     flag: tuple[str, ...], capsys: pytest.CaptureFixture[str]

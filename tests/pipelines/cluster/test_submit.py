@@ -144,6 +144,7 @@ def test_a_run_that_takes_too_long_is_left_running(api: KfpApi, url: str, client
         follow(client, url, run_id, STEPS, timeout=0, pause=0.01, echo=lambda line: None)
 
 
+@pytest.mark.slow
 def test_the_command_submits_and_waits(api: KfpApi, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["submit", "--endpoint", url, "--set", "epochs=2", "--run-name", "nightly", "--wait", "--pause", "0.01"]
     assert main(arguments) == 0
@@ -168,6 +169,7 @@ def test_images_without_a_registry_are_refused_unless_the_settings_name_them(
     assert images == ["registry.own.org/predict:1", f"registry.team.org/kfrec-cpu:{VERSION}"]
 
 
+@pytest.mark.slow
 def test_a_run_without_the_cache_is_another_version(api: KfpApi, url: str) -> None:
     for more in ([], ["--no-cache"]):
         assert main(["submit", "--endpoint", url, *more]) == 0

@@ -145,6 +145,7 @@ def test_a_run_has_one_name(url: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert "not allowed with argument" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_retraining_can_be_scheduled(api: KfpApi, url: str) -> None:
     words = ["--pipeline", RETRAINING, "--set", "data_prefix=gs://b/logs", "--schedule", "nightly"]
     assert main(["submit", "--endpoint", url, *words]) == 0

@@ -208,6 +208,7 @@ def test_the_loopback_interface_of_a_machine_without_a_network(commands: str, st
 _RANKS = "from components.train.loop.ranks import connect, disconnect; print(connect().size); disconnect()"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _HAS_NAMESPACES, reason="this user may not make network namespaces")
 @pytest.mark.parametrize("commands", ["ip link set lo up", "true"])
 def test_two_workers_without_a_network_need_the_loopback_interface(tmp_path: Path, commands: str) -> None:

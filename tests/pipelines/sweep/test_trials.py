@@ -116,6 +116,7 @@ def searched(plan: Plan, folder: Path, **arguments: object) -> tuple[Best, Any, 
 _PLAN = Plan("din", search={"lr": {"low": 0.1, "high": 0.9}}, parameters={"epochs": 3}, trials=8, parallel=1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("step", "store")
 def test_the_best_trial_wins_and_the_bad_ones_are_pruned(tmp_path: Path) -> None:
     plan = dataclasses.replace(_PLAN, prune_after=2)
@@ -131,6 +132,7 @@ def test_the_best_trial_wins_and_the_bad_ones_are_pruned(tmp_path: Path) -> None
     assert pruned == {each.number for each in study.trials if each.state.name == "PRUNED"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("step", "store")
 def test_the_same_seed_proposes_the_same_values(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
@@ -146,6 +148,7 @@ def test_a_sweep_of_which_every_trial_fails_is_an_error(tmp_path: Path) -> None:
         searched(dataclasses.replace(_PLAN, trials=2), tmp_path, does="fails")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("step", "store")
 def test_a_sweep_that_was_ended_repeats_no_finished_trial_and_tries_the_others_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

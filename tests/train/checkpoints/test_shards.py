@@ -80,6 +80,7 @@ def restored(rank: int, group: Group, folder: Path, prefix: str) -> tuple[Small,
     return model, optimizers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("writers", "readers"),
     [
@@ -193,6 +194,7 @@ def test_a_checkpoint_without_names_is_one_line(tmp_path: Path) -> None:
         read_progress(str(tmp_path / "earlier"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("writers", "readers"), [((1, {}), (1, {})), ((2, ROWS), (4, COLUMNS)), ((2, MIXED), (1, {}))])
 def test_weights_and_moments_continue_under_a_schedule_of_their_own(
     writers: Group, readers: Group, tmp_path: Path

@@ -77,6 +77,7 @@ def table(model: Any, index: int) -> np.ndarray:
     return model.inputs.embedding.table(index).numpy()
 
 
+@pytest.mark.slow
 def test_rows_follow_what_their_ids_stand_for(tmp_path: Path) -> None:
     old = data(tmp_path / "old", uid=["ann", "bob"], item=["i1", "i2", "i3"], cat=["x", "y"])
     new = data(tmp_path / "new", uid=["bob", "eve", "ann"], item=["i3", "new", "i1", "i2"], cat=["x", "y"])
@@ -96,6 +97,7 @@ def test_rows_follow_what_their_ids_stand_for(tmp_path: Path) -> None:
             np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
+@pytest.mark.slow
 def test_where_unknown_values_share_the_id_of_padding_new_ids_stay_as_drawn(tmp_path: Path) -> None:
     old = data(tmp_path / "old", 1, uid=["ann", "bob"], item=["i1", "i2"], cat=["x"])
     new = data(tmp_path / "new", 1, uid=["eve", "bob", "ann"], item=["i1", "i2"], cat=["x"])
@@ -314,6 +316,7 @@ def test_a_sharded_weight_that_is_no_features_table_is_taken_as_it_is(kind: str,
         np.testing.assert_array_equal(found.numpy(), values[part.ids(0, part.rows), part.begin : part.end])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["variables.index", "variables.data-00000-of-00001"])
 @pytest.mark.parametrize("damage", ["cut", "changed"])
 def test_damaged_weights_are_one_line(file: str, damage: str, tmp_path: Path) -> None:

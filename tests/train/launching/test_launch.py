@@ -173,6 +173,7 @@ sys.exit(worker.main())
 """
 
 
+@pytest.mark.slow
 def test_an_exception_in_the_only_worker_names_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "raises.py").write_text(_RAISES)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

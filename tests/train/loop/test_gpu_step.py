@@ -35,10 +35,12 @@ def expected(tmp_path_factory) -> list[float]:
     return losses_of(tmp_path_factory.mktemp("definitions"), False)
 
 
+@pytest.mark.slow
 def test_its_losses_are_those_of_the_definitions(tmp_path, expected):
     np.testing.assert_allclose(losses_of(tmp_path, True), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_lazily_its_losses_are_those_of_the_definitions(tmp_path):
     found, expected = (losses_of(tmp_path, on_gpu, optimizer="lazy_adam") for on_gpu in (True, False))
     np.testing.assert_allclose(found, expected, atol=1e-5)

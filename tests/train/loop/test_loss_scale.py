@@ -51,6 +51,7 @@ class Setting:
         return [self.variable.numpy(), *(v.numpy() for v in kept if not v.name.startswith("calls"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd", "ftrl", "rmsprop", "plain"])
 @pytest.mark.parametrize("broken", [np.nan, np.inf])
 def test_a_step_with_a_gradient_that_is_not_finite_changes_nothing_but_the_scale(name: str, broken: float):

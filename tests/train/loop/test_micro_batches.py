@@ -46,6 +46,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, str], Any]
     return cache(lambda rows, xla: _trained(tmp_path_factory.mktemp("whole"), 0, rows, **DRAWN, xla=xla))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("micro", "rows", "xla"),
     [(1, 0, "false"), (16, 0, "false"), (25, 0, "false"), (16, 64, "false"), (16, 64, "true")],
@@ -62,6 +63,7 @@ def test_a_step_of_micro_batches_is_the_step_of_the_whole_batch(
     assert seen.sum() == ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("micro", [0, 16])
 def test_a_gradient_is_scaled_down_to_the_largest_norm(tmp_path: Path, micro: int) -> None:
     fresh = [variable.numpy() for variable in _step(tmp_path, micro, 0, {})._model.trainable_variables]

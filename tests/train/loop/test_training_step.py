@@ -60,6 +60,7 @@ def loss_and_counts(step: TrainingStep, batch: Mapping[str, tf.Tensor], at: int,
 
 
 # The user's dropout draws once a sample, the classifier's 200 and 80 times.
+@pytest.mark.slow
 @pytest.mark.parametrize("xla", ["false", "true"])
 def test_samples_have_the_same_masks_in_one_batch_and_in_several(tmp_path: Path, xla: str) -> None:
     step = make_step(tmp_path, Alone(), dropout_rate="0.5", user_dropout="0.5", xla=xla)
@@ -72,6 +73,7 @@ def test_samples_have_the_same_masks_in_one_batch_and_in_several(tmp_path: Path,
     assert abs(elsewhere - expected) > 1e-3 * expected
 
 
+@pytest.mark.slow
 def test_xla_draws_the_masks_of_tensorflow_and_every_step_others(tmp_path: Path) -> None:
     found = []
     for xla in ("false", "true"):
@@ -81,6 +83,7 @@ def test_xla_draws_the_masks_of_tensorflow_and_every_step_others(tmp_path: Path)
     assert len({float(loss) for loss in found[0]}) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adam", "lazy_adam"])
 def test_filling_a_batch_up_changes_neither_losses_nor_metrics(tmp_path: Path, optimizer: str) -> None:
     batches = [batch_of(count, seed=count) for count in (64, 50, 1, 64)]
@@ -111,6 +114,7 @@ def test_filled_up_batches_have_one_shape(tmp_path: Path) -> None:
 
 
 # SIM's auxiliary loss counts what is in the histories, so that every batch has other counts; DIN is traced sooner.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model_type", "given"), [("sim", {"long_seq_length": str(LONG)}), ("din", {"xla": "true"})], ids=["sim", "xla"]
 )

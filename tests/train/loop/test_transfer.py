@@ -86,6 +86,7 @@ def test_shapes_are_static_where_the_number_of_samples_is() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_features_are_joined_on_the_host_and_sent_as_one() -> None:
     # Two devices have to be there before TensorFlow begins; both are this CPU.
     done = subprocess.run([sys.executable, "-c", SENT], capture_output=True, text=True, timeout=LONGEST)
@@ -102,6 +103,7 @@ def test_the_device_decides() -> None:
         assert isinstance(transfer(given), Packed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model_type", ["sim", "dlrm", "wide_and_deep"])
 def test_a_step_of_packed_batches_has_the_losses_of_one_by_feature(tmp_path: Path, model_type: str) -> None:
     losses: list[np.ndarray] = []

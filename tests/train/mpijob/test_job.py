@@ -223,6 +223,7 @@ def test_a_cluster_without_gpus_asks_for_none() -> None:
     assert spec["containers"][0]["resources"]["limits"] == {"memory": "32Gi"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queued", [False, True])
 def test_the_job_validates_against_the_crd(tmp_path: Path, queued: bool) -> None:
     if "KFREC_SCHEMAS" not in os.environ:

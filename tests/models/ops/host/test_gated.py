@@ -11,6 +11,7 @@ from components.models.ops.host import gated
 from tests.models.ops.host.agreement import assert_agreement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attended", [False, True])
 @pytest.mark.parametrize(
     ("steps", "samples", "inputs", "units"),

@@ -46,6 +46,7 @@ def _case(
     return table, places, present, target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 3, 50])
 @pytest.mark.parametrize("features", [1, 2, 3])
 @pytest.mark.parametrize("length", [1, 5, 16, 33])

@@ -32,6 +32,7 @@ def _losses(step: TrainingStep, make_batch: Callable) -> list[float]:
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model_type", "optimizer"), [("sim", "adam"), ("sim", "lazy_adam"), ("dien", "adam"), ("din", "lazy_adam")]
 )
