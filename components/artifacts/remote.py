@@ -118,7 +118,6 @@ def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> Non
     """Refuses a prefix in object storage that the step ``step`` may not write; the rule of ``output_folder``.
 
     Args:
-        uri: of the output.
         step: name of the step that will write it.
         reads: URIs that the step reads.
 

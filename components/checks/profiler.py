@@ -26,7 +26,6 @@ class Profiler:
 
     Args:
         dataset: name of the data set.
-        limits: of the checks.
         seed: of the samples of rows.
         reference: profile to compare with, None compares with nothing.
     """

@@ -94,7 +94,6 @@ class Cluster:
     """One namespace of a cluster, and the objects of one kind there.
 
     Attributes:
-        kind: of the objects.
         namespace: of the objects and their pods.
         patience: retry budget.
         echo: called with a line for the user.
@@ -137,7 +136,6 @@ class Cluster:
         """Deletes an object after its pods (foreground); does nothing if it is gone already.
 
         Args:
-            name: of the object.
             longest: seconds to wait for an unavailable API server; None is the retry budget.
         """
         options = client.V1DeleteOptions(propagation_policy="Foreground")
@@ -148,7 +146,6 @@ class Cluster:
         """Deletes the object of an ending step; reports errors without masking the step's own.
 
         Args:
-            name: of the object.
             longest: seconds to wait for an unavailable API server.
         """
         try:
@@ -326,7 +323,6 @@ def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:
     """The cluster of this pod, or else of the kubeconfig.
 
     Args:
-        kind: of the objects.
         namespace: empty is the pod's own, or that of the kubeconfig's context.
         options: see ``Cluster``.
 

@@ -47,7 +47,6 @@ def find_owner(cluster: Cluster, pod: Pod) -> Owner | None:
 
     Args:
         cluster: of the owned object.
-        pod: of the step.
 
     Returns:
         The owner; None without a pod, or if it is in another namespace: Kubernetes garbage-collects objects with an

@@ -48,14 +48,12 @@ class PodSettings:
 
     Attributes:
         namespace: where the objects run; empty is the namespace of the step's own pod.
-        image: of the pods.
         image_pull_policy: as in a pod.
         image_pull_secrets: names of secrets.
         service_account: of the pods; it needs no rights in Kubernetes, only in the object storage.
         node_selector: label: value of the nodes.
         tolerations: beside the one for GPU nodes.
         affinity: as in a pod.
-        priority_class: of the pods.
         environment: variable: value, for every container.
         labels: more labels of the pods.
         annotations: more annotations of the pods.

@@ -21,7 +21,6 @@ def changed_files(parameters: DownloadParameters, raw: Artifact) -> list[str]:
     A source that tells neither checksum, size nor version of a file counts as unchanged.
 
     Args:
-        parameters: of the download.
         raw: what was fetched.
 
     Raises:

@@ -28,7 +28,6 @@ def ranking_metrics(
     Args:
         spec: the data.
         model: the model.
-        task: of the evaluation.
         parameters: of the evaluate step.
         lookups: as for ``components.scoring.score_split``.
     """

@@ -45,7 +45,6 @@ def positional_spec(
 
     Args:
         cardinalities: by name, of the user features, then of the item features.
-        number_of_user_features: of the first.
         columns: names in the files, in the order of the layout.
         folder: of the samples; each vocabulary/<name>.parquet in it is that of the user or item feature ``name``.
         metadata: further metadata.

@@ -33,7 +33,6 @@ def read_side_table(tables: Mapping[str, Path], name: str) -> pa.Table:
 
     Args:
         tables: of ``side_tables``.
-        name: of the table.
 
     Raises:
         KfrecError: there is no such table, or it is damaged.

@@ -50,7 +50,6 @@ def draws_at(seed: int, position: tf.Tensor | np.ndarray = START) -> Iterator[No
     """Layers and models called within draw for these samples.
 
     Args:
-        seed: of the training.
         position: int32 ``[2]``: number of the step, and index of this batch's first sample within the step's samples,
             those of all ranks. Steps start at 0.
     """

@@ -15,7 +15,6 @@ class Explained:
     """Samples of the test split, and the explanation of the model's outputs for them.
 
     Attributes:
-        spec: of the data.
         samples: the features of the records by name, ``[n]`` or ``[n, length]``, in the ids of the data.
         chosen: bool ``[n]``, whether the user chose the target.
         values: what ``components.models.model.Explaining.explain`` returned, ``[n, ...]`` each.

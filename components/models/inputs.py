@@ -49,7 +49,6 @@ class SequenceInputs(tf.Module):
         channels: the features to read.
         short_length: number of newest items in the short history; the rest is the long one. May be 0.
         embedding_dim: width of one feature's embedding.
-        dtype: of the embeddings.
         repetition: whether to count how often the target's ids occur in the history.
         user_dropout: share of the training samples whose user becomes unknown.
 

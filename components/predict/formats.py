@@ -38,7 +38,6 @@ class RowsFile:
     """A file of rows.
 
     Attributes:
-        path: of the file.
         format: one of PARQUET, CSV and JSON.
         is_packed: whether it is gzipped.
     """

@@ -95,7 +95,6 @@ def shown(label: str, total: int | None, unit: str, initial: int = 0) -> Shown:
     """A bar on a terminal, lines elsewhere.
 
     Args:
-        label: of the job.
         total: units of work, or None if unknown.
         unit: name of the units, plural.
         initial: units done before, which do not count for the rate.

@@ -89,7 +89,6 @@ def against_champion(
     the better side, and rest on enough independent units.
 
     Args:
-        champion_version: of the champion.
         difference: of the model's score to the champion's.
         margin: to reach, in the unit of the metric.
         vetoes: as of ``without_champion``.

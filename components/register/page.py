@@ -25,10 +25,8 @@ def decision_page(
 
     Args:
         name: of the registered model.
-        version: of the model.
         decision: about the version.
         sections: of the task, if this step compared the model with a champion.
-        metrics: of the task.
         noted: the registry's facts about data and trigger.
         inputs: of the step, by name.
     """

@@ -43,8 +43,6 @@ class Registered(NamedTuple):
     """A registered pair.
 
     Attributes:
-        name: of the pair.
-        version: of the pair.
         decision: about the version.
         facts: what the pair is made of.
     """

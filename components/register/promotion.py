@@ -33,7 +33,6 @@ def settle(
     one champion, which has won its comparison, and can be called again.
 
     Args:
-        registry: of the model.
         version: to decide about.
         judge: compares the version with a champion, or with None.
         basis: of ``judge``, see ``basis_of``.

@@ -84,7 +84,6 @@ class Registry:
         Args:
             how: the model is logged.
             files: of the model; those that do not exist are left out.
-            digest: of the model.
         """
         import mlflow
         from mlflow.exceptions import MlflowException

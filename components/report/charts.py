@@ -100,7 +100,6 @@ def bar_chart(
     """Bars from the axis' low end, each with its value on top and a note below its name.
 
     Args:
-        names: of the bars.
         values: None omits the bar but not its name.
         notes: a few words each.
         x: title of the bars.

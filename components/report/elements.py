@@ -11,7 +11,6 @@ class Card:
     """A number at the top.
 
     Attributes:
-        name: of the number.
         value: the number; None shows a dash.
         hint: a few words below.
         main: whether it is the primary metric.
@@ -28,7 +27,6 @@ class Figure:
     """A chart with its title and a sentence.
 
     Attributes:
-        title: of the chart.
         chart: HTML of ``components.report.charts`` or ``components.report.interval_chart``.
         note: below the chart.
         wide: whether it takes the whole width, such as a table with sentences.

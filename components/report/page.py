@@ -27,7 +27,6 @@ class Facts:
     Attributes:
         title: the model, such as "SIM".
         run: id of the pipeline run or MLflow run.
-        parameters: of the training.
         training: content of the model's training.json; empty if there is none.
         data: rows of the table about the data.
         origins: artifact name to digest.
@@ -53,9 +52,7 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
     """The report as a complete HTML document.
 
     Args:
-        story: of the task.
         facts: about the model, the run and the data.
-        metrics: of the task.
     """
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_HERE), autoescape=True)
     environment.filters["number"] = _number

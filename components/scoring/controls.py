@@ -34,7 +34,6 @@ def score_controls(
     """Scores a sample of the test split: all of it if it is small enough, or else random blocks or groups.
 
     Args:
-        controls: of the task.
         spec: the data.
         model: the model.
         scores: of the whole test split.

@@ -62,7 +62,6 @@ def require_exact_vocabularies(data: FeatureSpec, known: FeatureSpec) -> None:
     """Checks the exact vocabularies of features that both specifications have.
 
     Args:
-        data: of the data.
         known: of a model.
 
     Raises:

@@ -49,7 +49,6 @@ def rests_section(
     """The metric of every control beside the model's own; without figures if nothing was measured.
 
     Args:
-        metrics: of the evaluation.
         metric: the primary metric.
         controls: by name, in the order of the section.
         guessing: the metric of random scores.

@@ -28,7 +28,6 @@ class Kept:
     """A column kept with each sample's score: in batches, for streaming metrics, and in predictions.parquet.
 
     Attributes:
-        name: of the column.
         channel: of the feature specification with the column's feature; data without the channel lack the column.
         index: of the feature in the channel.
         counted: store a history's length without padding instead of a value.
@@ -261,7 +260,6 @@ def measured_with(task: TaskDefinition, values: Mapping[str, Any]) -> Any:
     """The parameters of an earlier evaluation, to evaluate another model in the same way.
 
     Args:
-        task: of the evaluation.
         values: the evaluate step's parameters, from its manifest.
     """
     known = {parameter.name for parameter in parameters_of(task.evaluation)}

@@ -98,9 +98,7 @@ def difference_of(
 
     Args:
         task: which compares them.
-        ours: of the model.
         theirs: of its rival.
-        parameters: of the evaluation.
         samples: number of resamples.
         confidence: level of the interval.
 

@@ -20,7 +20,6 @@ class Tokens(NamedTuple):
     """The tokens of a text.
 
     Attributes:
-        ids: of the tokens.
         begins: position in the text of each token's first character.
         ends: position behind each token's last character.
     """

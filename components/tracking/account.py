@@ -22,8 +22,6 @@ def make_account(name: str, password: str, store: str) -> str:
     """Creates the account, or sets its password; later grants are kept.
 
     Args:
-        name: of the account.
-        password: of the account.
         store: URI of the database of runs and models; MLFLOW_AUTH_CONFIG_PATH names that of the accounts.
 
     Returns:

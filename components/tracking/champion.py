@@ -70,7 +70,6 @@ def require_task(client: MlflowClient, name: str, held: ModelVersion, task: str)
     """Refuses a champion that another task evaluates: its score cannot be compared.
 
     Args:
-        client: of the registry.
         name: parameter ``registered_model``.
         held: the champion of that name.
         task: that evaluates the model to be registered.

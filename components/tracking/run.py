@@ -282,7 +282,6 @@ def _end_abandoned(client: MlflowClient, experiments: Sequence[str]) -> None:
     """Sets RUNNING runs of dead processes of this host to KILLED.
 
     Args:
-        client: of the store.
         experiments: ids of the experiments to search.
     """
     query = f"attributes.status = 'RUNNING' and tags.`{_HOST}` = '{_host()}'"

@@ -32,7 +32,6 @@ def copy_gathered(trained: Model, model: Model | None, ranks: Ranks) -> None:
     Args:
         trained: on every rank.
         model: receives the weights on the first rank; None on the others.
-        ranks: of the training.
     """
     receivers = named_state_of(model) if model is not None else {}
     for name, variable in named_state_of(trained).items():
@@ -55,7 +54,6 @@ def write_tables(model: Model, folder: Path, ranks: Ranks) -> None:
         folder: is replaced. It receives a NumPy file for each sharded table, float32 ``[rows, width]``; the other
             weights as ``dense.npz``, by name; and ``tables.json``, which names each table's file and shape, and the
             table and rows of each feature's ids.
-        ranks: of the training.
     """
     partial, is_first = folder.with_name(f".{folder.name}.partial"), ranks.rank == 0
     if is_first:

@@ -48,7 +48,6 @@ def run_training(
 
     Args:
         folder: the data set.
-        parameters: of the run.
         ranks: of this training.
         checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
     """

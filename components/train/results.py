@@ -91,7 +91,6 @@ def training_results(
 
     Args:
         progress: of a finished training.
-        outcome: of the training.
         workers: ranks that trained.
         train_rows: samples of each epoch.
         validation_rows: samples that judged each epoch.

@@ -173,7 +173,6 @@ def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Se
     Args:
         uri: of the tfrecord artifact.
         folder: receives the files.
-        parameters: of the run.
         node: the ranks of this node.
         size: number of all ranks.
 

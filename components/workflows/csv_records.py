@@ -91,7 +91,6 @@ class _Rows:
     """What the lines of rows look like.
 
     Attributes:
-        delimiter: of the values.
         numbers: which values are numbers.
     """
 
@@ -128,7 +127,6 @@ def require_closed_quotes(
     Args:
         place: the file, for messages.
         opened: opens its stream.
-        delimiter: of the values.
         longest: largest number of lines of a record; another than LONGEST_RECORD says that records may hold lines that
             are like rows.
         remedy: other than closing the quote.

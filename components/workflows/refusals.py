@@ -37,7 +37,6 @@ def refuse_ids(column: pa.Array, name: str, refusals: Refusals) -> None:
 
     Args:
         column: of one value a row, or of a list.
-        name: of the column.
         refusals: collect the rows.
     """
     values, rows = column, np.arange(len(column))

@@ -115,7 +115,6 @@ def batches(path: Path, layout: Layout, stated: Stated, longest_line: float = LO
     """Streams a table.
 
     Args:
-        path: of the table.
         layout: how to read it.
         stated: where that is stated.
         longest_line: longest accepted line of CSV, in MiB.

@@ -24,7 +24,6 @@ class Dien(EvolutionModel):
     Args:
         parameters: its sizes.
         spec: the features.
-        seed: of the weights.
         amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
 
     References:

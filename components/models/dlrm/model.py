@@ -30,7 +30,6 @@ class Dlrm(tf.Module):
     Args:
         parameters: its sizes.
         spec: the features.
-        seed: of the weights.
         amp: whether to compute in float16; weights, tables, logits and losses stay float32.
 
     References:

@@ -49,7 +49,6 @@ class MaskedTokenHead(tf.Module):
     Args:
         weights: source of fresh weights.
         sizes: of the layers that compute h.
-        embeddings: of the tokens.
         vocabulary: number of tokens.
     """
 
@@ -98,7 +97,6 @@ class _Pass(NamedTuple):
         masked_losses: ``-log p(original)`` by the generator.
         is_masked: float32, 1 for a masked token.
         is_correct: float32, 1 where the generator's likeliest token is the original.
-        logits: of the discriminator.
         is_replaced: float32, 1 where the token differs from the original.
         is_token: float32, 0 for padding.
         corrupted: the tokens that the discriminator reads.
@@ -126,7 +124,6 @@ class Electra(tf.Module):
     Args:
         parameters: its sizes.
         spec: with the channel ``tokens`` and the ids of the special tokens.
-        seed: of the weights.
         amp: whether to compute in float16; weights, normalisations, softmaxes, logits and losses are float32.
 
     References:

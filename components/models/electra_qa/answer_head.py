@@ -41,7 +41,6 @@ class AnswerHead(tf.Module):
 
     Args:
         weights: source of fresh weights.
-        width: of the states.
         has_impossible: whether some questions have no answer.
         deviation: of fresh kernels.
 

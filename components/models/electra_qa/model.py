@@ -40,7 +40,6 @@ class ElectraQa(tf.Module):
     Args:
         parameters: its sizes, those of the pre-trained model whose weights it starts from.
         spec: with the channels ``tokens``, ``p_mask`` and ``label``.
-        seed: of the weights.
         amp: whether to compute in float16; weights, normalisations, softmaxes, logits and losses are float32.
     """
 

@@ -17,7 +17,6 @@ class Encoder(tf.Module):
     Args:
         weights: source of fresh weights.
         inputs: width of the embeddings.
-        sizes: of the layers.
     """
 
     def __init__(self, weights: Weights, inputs: int, sizes: Sizes) -> None:

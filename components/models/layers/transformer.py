@@ -63,7 +63,6 @@ class SelfAttention(tf.Module):
 
     Args:
         weights: source of fresh weights.
-        sizes: of the layer.
 
     References:
         Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762, section 3.2
@@ -140,7 +139,6 @@ class TransformerLayer(tf.Module):
 
     Args:
         weights: source of fresh weights.
-        sizes: of the layer.
     """
 
     def __init__(self, weights: Weights, sizes: Sizes) -> None:
@@ -167,7 +165,6 @@ class Transformer(tf.Module):
 
     Args:
         weights: source of fresh weights; the layers are called ``layer_0`` and so on.
-        sizes: of the stack.
 
     Examples:
         >>> sizes = Sizes(layers=2, width=8, heads=2, feed_forward=32)

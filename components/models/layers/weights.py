@@ -107,8 +107,6 @@ class Weights:
         """Draws any range of a variable's rows, without drawing the others.
 
         Args:
-            name: of the variable.
-            shape: of the variable.
             draw: draws flat values from a counter on.
             counters: counters per four values.
         """

@@ -43,7 +43,6 @@ def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, h
     Args:
         table: float32 ``[R, width]``, or this rank's part of it.
         rows: integers ``[..., F]``.
-        dtype: of the result.
         has_padding: positions with a first row of 0 are padding, whose gradient is 0.
 
     Returns:

@@ -27,7 +27,6 @@ class Adam(tf.Module):
     Args:
         learning_rate: lr, a number or a schedule.
         weight_decay: decay, independent of the learning rate and its schedule.
-        name: of the optimizer.
         beta_1, beta_2: b1 and b2, decay rates of the moments.
         epsilon: added to the root of the second moment.
 

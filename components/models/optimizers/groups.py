@@ -21,7 +21,6 @@ class OptimizerGroup:
 
     Attributes:
         optimizer: for these variables only.
-        variables: of the model.
     """
 
     optimizer: Optimizer
@@ -84,7 +83,6 @@ class Optimizers(tf.Module):
         """Applies one step.
         Args:
             gradients_and_variables: in the model's order.
-            scaling: of the gradients.
         """
         pairs = list(gradients_and_variables)
         optimizer: Any  # not every optimizer takes the scaling

@@ -42,7 +42,6 @@ class SasRec(tf.Module):
     Args:
         parameters: its sizes.
         spec: the features.
-        seed: of the weights.
         amp: whether to compute in float16; weights, norms, softmaxes, logits and losses stay float32.
 
     References:

@@ -37,7 +37,6 @@ def check_parameters(parameters: Any, lengths: Mapping[str, ListLength]) -> None
 
     Args:
         parameters: ``SasRecParameters`` and those of the train step.
-        lengths: of the histories.
 
     Raises:
         KfrecError: the heads do not divide the width, or the batch is divided.

@@ -42,7 +42,6 @@ class Sim(EvolutionModel):
     Args:
         parameters: its sizes.
         spec: the features.
-        seed: of the weights.
         amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
 
     References:

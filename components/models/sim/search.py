@@ -26,7 +26,6 @@ class FoundItem:
         item: its id in the data.
         category: name, or id without a name; empty if items have no category.
         ago: distance to the candidate, 1 for the newest item.
-        weight: of the search.
     """
 
     item: int

@@ -58,10 +58,8 @@ def plan_tables(
     first, to the rank with the most free memory.
 
     Args:
-        title: of the model.
         tables: all tables of the model.
         ranks: number of ranks.
-        requirements: of the user.
         copies: bytes of a table with its optimizer state, as a multiple of the table's bytes.
 
     Returns:

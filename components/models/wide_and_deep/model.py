@@ -108,7 +108,6 @@ class WideAndDeep(tf.Module):
     Args:
         parameters: its sizes.
         spec: the features.
-        seed: of the weights.
         amp: whether the deep part computes in float16; weights, the wide part, logits and losses stay float32.
 
     References:

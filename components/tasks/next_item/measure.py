@@ -57,7 +57,6 @@ def gain_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Inte
 
     Args:
         k: of NDCG@K.
-        scores: of the model.
         others: ranks of the same samples.
     """
     chosen, users = chosen_samples(scores), _users(scores)

@@ -58,7 +58,6 @@ def judge(
     Args:
         windows: all windows of the questions.
         impossible: output IMPOSSIBLE of the windows.
-        spans: of the windows.
         tables: texts and accepted answers.
         settings: when a question is left unanswered.
     """

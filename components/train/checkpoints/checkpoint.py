@@ -45,7 +45,6 @@ class Checkpoints:
         model: a trackable object.
         optimizer: a trackable object whose slots exist.
         loss_scale: part of the training's state.
-        averages: of the weights.
         rank: of this process; the first one saves and restores replicated state.
         saved: called with the prefix of each checkpoint and, if it is kept, that of the best epoch's, on the first rank
             when the checkpoint is complete, on the others when their shards are written.
@@ -123,9 +122,6 @@ class Checkpoints:
 
     def carry_over(self, prefix: str) -> None:
         """Copies a checkpoint of an earlier folder to this one, on one rank of each node.
-
-        Args:
-            prefix: of the checkpoint.
 
         Raises:
             KfrecError: it is not there.
@@ -278,7 +274,6 @@ def restore_weights(prefix: str, progress: TrainingProgress, model: Model) -> No
     Restores the averaged weights, if the training kept them.
 
     Args:
-        prefix: of the checkpoint.
         progress: stored in it.
         model: receives the weights.
 

@@ -82,7 +82,6 @@ def read_parts(
     """Restores this rank's shards of variables that are sharded here or in the checkpoint.
 
     Args:
-        prefix: of the checkpoint.
         layout: of the variables that are sharded in the checkpoint.
         variables: by path.
 

@@ -136,7 +136,6 @@ def send_parts(uri: str, prefix: str, rank: int) -> None:
 
     Args:
         uri: destination of the checkpoints.
-        prefix: of the checkpoint.
         rank: owner of the shards; not the first, whose ``CheckpointUploader`` uploads its own.
     """
     store, retry = open_store(uri), Retry(ATTEMPTS)

@@ -27,7 +27,6 @@ class Weight:
     """A weight in a file.
 
     Attributes:
-        shape: of the weight.
         read: returns its values, loaded from a SavedModel or memory-mapped from a table's file.
     """
 
@@ -42,9 +41,6 @@ def has_weights(folder: Path) -> bool:
 
 def weights_of(folder: Path) -> dict[str, Weight]:
     """The weights of a model by name; requires ``has_weights``.
-
-    Args:
-        folder: of the model.
 
     Raises:
         KfrecError: a file is damaged, or an earlier kfrec exported the model.

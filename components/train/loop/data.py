@@ -53,7 +53,6 @@ class Samples(NamedTuple):
         """Numbers of a split's files that these ranks read.
 
         Args:
-            spec: of the data.
             split: name of the split.
             global_batch_size: samples of a step over all ranks.
             ranks: some ranks.
@@ -143,7 +142,6 @@ class TrainingData:
         Args:
             epoch: its index.
             finished_steps: steps of earlier epochs.
-            first_step: of the epoch.
 
         Yields:
             int32 ``[2]``, as for ``components.models.draws.draws_at``.
@@ -274,7 +272,6 @@ def open_data(
 
     Args:
         spec: its feature specification.
-        parameters: of the run.
         ranks: of this run.
         scored_features: features for scoring, without the targets.
 

@@ -30,10 +30,7 @@ class Session:
     """One worker's view of a run.
 
     Attributes:
-        parameters: of the run.
-        ranks: of the run.
         data: the records.
-        definition: of the model.
         model: to train, or to score with.
         task: defines the metrics.
         kept: the task's kept columns present in the data, to their features.
@@ -106,9 +103,6 @@ def open_session(
 
     Args:
         folder: the data set.
-        parameters: of the run.
-        ranks: of the run.
-        seed: of the weights.
         checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
 
     Raises:

@@ -40,11 +40,8 @@ def build_placed(
     """Builds a model with fresh weights, with this rank's shards of sharded tables.
 
     Args:
-        definition: of the model.
-        parameters: of the run.
         spec: the features and channels of the records.
         ranks: of this training.
-        seed: of the weights.
         memory: see ``table_memory``.
 
     Raises:

@@ -22,7 +22,6 @@ class Scorer:
     Args:
         model: to score with.
         task: defines the metrics.
-        ranks: of the run.
         signature: of ``unpack``'s argument; by default targets, serving features and kept columns by name, [None] or
             [None, length].
         targets: the features of the channel ``label``, to their type in ``components.tasks.Streaming.update``.

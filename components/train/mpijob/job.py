@@ -66,7 +66,6 @@ def mpijob(
         attempt: number of the job among those of its training, from 1.
         namespace: where it runs.
         parameters: workers, workers_per_pod, gpus_per_worker and the sizes.
-        settings: of the cluster.
         arguments: of each worker's command.
         owner: for the owner reference, if any.
 
@@ -164,9 +163,7 @@ def training_pod(
 
     Args:
         parameters: workers_per_pod, gpus_per_worker and the sizes.
-        settings: of the cluster.
         name: of its container.
-        command: of the container.
         component: part of kfrec that it is, for the network policies.
     """
     limits = {"memory": parameters.pod_memory, **{name: str(amount) for name, amount in settings.resources.items()}}

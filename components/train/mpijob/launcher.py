@@ -48,8 +48,6 @@ class MpiJobLauncher:
     Args:
         cluster: where jobs run.
         training: name of the training; see ``components.train.mpijob.job.training_name``.
-        parameters: of the step.
-        settings: of the cluster.
         owner: for the jobs' owner references, if any.
         pace: polling intervals and timeouts.
         echo: called with a line for the user.
@@ -166,7 +164,6 @@ class MpiJobLauncher:
 
         Args:
             job: the finished job.
-            name: of the job.
             relay: of its log.
             ran: whether all of its pods have run.
 

@@ -46,7 +46,6 @@ class JobSettings(PodSettings):
 
     Attributes:
         launcher_node_selector: label: value of the launcher's node.
-        launcher_tolerations: of the launcher.
         queue: LocalQueue of Kueue that admits the job; empty is none.
         scheduler: name of the scheduler, such as volcano; empty is the cluster's default.
         scheduling_policy: runPolicy.schedulingPolicy, for gang scheduling by Volcano or the scheduler plugins; its

@@ -82,7 +82,6 @@ class JobWatcher:
 
     Args:
         cluster: where it runs.
-        name: of the job.
         deadline: longest running time of the workers, in seconds.
         clock: measures it.
         queue: LocalQueue that admits the job, if any.
