@@ -20,7 +20,7 @@ from components.tasks import kept_features
 from components.train.building import build_model
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
-from components.train.loop.training_step import TrainingStep
+from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 
 Batch = dict[str, tf.Tensor]
 
@@ -58,10 +58,10 @@ def worker_step(model_type: str, spec: FeatureSpec, **settings: Any) -> Step:
         Alone(),
         task.streaming(True, parameters),
         LossScale(parameters.amp),
-        signature(spec),
-        {target.name: tf.float32 for target in spec.targets},
-        parameters.xla,
-        kept_features(spec, task.streamed),
+        Inputs(
+            signature(spec), {target.name: tf.float32 for target in spec.targets}, kept_features(spec, task.streamed)
+        ),
+        StepOptions(xla=parameters.xla),
     )
     return Step(parameters, model, step.run)
 

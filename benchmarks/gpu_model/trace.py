@@ -22,7 +22,7 @@ from components.tasks.binary.streaming import BinaryMetrics
 from components.train.building import build_model
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
-from components.train.loop.training_step import TrainingStep
+from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 from components.train.loop.transfer import Transfer, id_type, transfer
 
 SAMPLES = 131_072
@@ -137,9 +137,7 @@ def _step(
         Alone(),
         metrics,
         LossScale(precision.amp),
-        handed.signature,
-        targets,
-        precision.xla,
-        unpack=handed.features,
+        Inputs(handed.signature, targets, unpack=handed.features),
+        StepOptions(xla=precision.xla),
     )
     return step, handed

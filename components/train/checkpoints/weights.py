@@ -82,7 +82,7 @@ def _of_tables(folder: Path) -> dict[str, Weight]:
         }
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise damaged(folder, error) from error
-    return {name.removesuffix(":0"): weight for name, weight in weights.items()}  # as an earlier kfrec named them
+    return weights
 
 
 def _held(values: np.ndarray) -> Weight:

@@ -39,7 +39,7 @@ from components.train.loop.loss_scale import LossScale
 from components.train.loop.meter import Meter
 from components.train.loop.ranks import SharedError, together
 from components.train.loop.session import Session
-from components.train.loop.training_step import TrainingStep
+from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 from components.train.loop.watchdog import Watchdog
 from components.train.results import CHECKPOINT, Outcome, best_epoch
 from components.training_log import MEASURED, PARAMETER, TrainingLog, step_point
@@ -91,17 +91,21 @@ class Training:
             session.ranks,
             self._metrics,
             self._loss_scale,
-            data.train_transfer.signature,
-            targets=data.targets,
-            xla=parameters.xla,
-            kept=session.kept,
-            averages=self._averages,
-            rows=data.one_size(data.train.rows, parameters.global_batch_size),
-            fp16_allreduce=parameters.fp16_allreduce,
-            unpack=data.train_transfer.features,
-            seed=self.progress.seed,
-            micro=data.micro_size(self._optimizer.keeps_sparse),
-            clip_norm=parameters.clip_norm,
+            Inputs(
+                data.train_transfer.signature,
+                data.targets,
+                session.kept,
+                data.one_size(data.train.rows, parameters.global_batch_size),
+                data.train_transfer.features,
+            ),
+            StepOptions(
+                xla=parameters.xla,
+                fp16_allreduce=parameters.fp16_allreduce,
+                seed=self.progress.seed,
+                micro=data.micro_size(self._optimizer.keeps_sparse),
+                clip_norm=parameters.clip_norm,
+            ),
+            self._averages,
         )
         self.exchange = self._choose_exchange() if self._ranks.size > 1 else {}
 

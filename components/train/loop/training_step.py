@@ -11,9 +11,9 @@ a step waits for one reduction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, islice, tee, zip_longest
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,45 @@ from components.train.loop.validation import kept_columns, targets_of
 Features = Mapping[str, tf.Tensor]
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What a training step takes.
+
+    Attributes:
+        signature: of ``unpack``'s argument; by default the features and targets by name, [None] or [None, length].
+        targets: the features of the channel ``label``, to their type in ``Model.loss_terms``.
+        kept: the task's kept columns present in the data, to their features.
+        rows: size to which this rank's batches are padded, with samples of weight 0; 0 for no padding.
+        unpack: a transferred batch to its features and targets
+            (``components.train.loop.transfer.Transfer.features``).
+    """
+
+    signature: Any
+    targets: Mapping[str, tf.DType]
+    kept: Mapping[Kept, str] = field(default_factory=dict)
+    rows: int = 0
+    unpack: Callable[[Any], dict[str, tf.Tensor]] = dict
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """How a training step computes.
+
+    Attributes:
+        xla: compile the forward and backward pass; reductions and updates stay outside.
+        fp16_allreduce: sum dense gradients over the ranks in half precision.
+        seed: of the model's random draws.
+        micro: samples of a rank that are differentiated at a time; 0 for all of a batch.
+        clip_norm: largest norm of all gradients together; 0 for no limit.
+    """
+
+    xla: bool = False
+    fp16_allreduce: bool = False
+    seed: int = 0
+    micro: int = 0
+    clip_norm: float = 0.0
+
+
 class TrainingStep:
     """Computes the loss of a batch, differentiates, sums over the ranks and updates the model.
 
@@ -50,18 +89,9 @@ class TrainingStep:
         ranks: of this training.
         metrics: accumulates training metrics of this rank's samples.
         loss_scale: enabled under mixed precision.
-        signature: of ``unpack``'s argument; by default the features and targets by name, [None] or [None, length].
-        targets: the features of the channel ``label``, to their type in ``Model.loss_terms``.
-        xla: compile the forward and backward pass; reductions and updates stay outside.
-        kept: the task's kept columns present in the data, to their features.
+        inputs: what a batch is.
+        options: how it computes.
         averages: of the model's trainable variables; None disables averaging.
-        rows: size to which this rank's batches are padded, with samples of weight 0; 0 for no padding.
-        fp16_allreduce: sum dense gradients over the ranks in half precision.
-        unpack: a transferred batch to its features and targets
-            (``components.train.loop.transfer.Transfer.features``).
-        seed: of the model's random draws.
-        micro: samples of a rank that are differentiated at a time; 0 for all of a batch.
-        clip_norm: largest norm of all gradients together; 0 for no limit.
 
     Attributes:
         run: trains on this rank's share of a global batch; returns the loss of the global batch, float32. Takes the
@@ -77,30 +107,24 @@ class TrainingStep:
         ranks: Ranks,
         metrics: Streaming,
         loss_scale: LossScale,
-        signature: Any,
-        targets: Mapping[str, tf.DType],
-        xla: bool,
-        kept: Mapping[Kept, str] = MappingProxyType({}),
+        inputs: Inputs,
+        options: StepOptions = StepOptions(),
         averages: Averages | None = None,
-        rows: int = 0,
-        fp16_allreduce: bool = False,
-        unpack: Callable[[Any], dict[str, tf.Tensor]] = dict,
-        seed: int = 0,
-        micro: int = 0,
-        clip_norm: float = 0.0,
     ) -> None:
-        self._model, self._optimizer, self._ranks, self._seed = model, optimizer, ranks, seed
-        self._metrics, self._loss_scale, self._targets, self._kept = metrics, loss_scale, targets, kept
+        self._model, self._optimizer, self._ranks, self._seed = model, optimizer, ranks, options.seed
+        self._metrics, self._loss_scale = metrics, loss_scale
+        self._targets, self._kept = inputs.targets, inputs.kept
         self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
-        self._xla, self._rows, self._in_half, self._unpack = xla, rows, fp16_allreduce, unpack
-        self._micro, self._clip_norm = micro, clip_norm
+        self._rows, self._unpack = inputs.rows, inputs.unpack
+        self._xla, self._in_half = options.xla, options.fp16_allreduce
+        self._micro, self._clip_norm = options.micro, options.clip_norm
         self._whole = self._chosen([None] * len(self._variables))
-        compiled = {"jit_compile": True} if xla else {}
+        compiled = {"jit_compile": True} if options.xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
         self._counts = tf.function(self._term_counts, autograph=False, **compiled)
-        counts, batch = tf.TensorSpec([None], tf.float32), [signature, tf.TensorSpec(START.shape, START.dtype)]
+        counts, batch = tf.TensorSpec([None], tf.float32), [inputs.signature, tf.TensorSpec(START.shape, START.dtype)]
         self._count = tf.function(self._counts_of, input_signature=batch, autograph=False)
         self._run_ahead = tf.function(self._step, input_signature=[*batch, counts, counts], autograph=False)
         self.parts: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from components.tasks.binary.streaming import BinaryMetrics
 from components.train.building import build_model
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone, Ranks
-from components.train.loop.training_step import TrainingStep
+from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 from components.train.loop.transfer import Shared, Transfer
 
 T = TypeVar("T")
@@ -54,6 +54,7 @@ def build_step(
     handed = way(signature)
     metrics, scale = BinaryMetrics(with_loss=False), LossScale(parameters.amp)
     return TrainingStep(
-        model, optimizer, ranks or Alone(), metrics, scale, handed.signature, {"label": tf.float32}, parameters.xla,
-        rows=rows, unpack=handed.features, micro=micro, clip_norm=parameters.clip_norm,
+        model, optimizer, ranks or Alone(), metrics, scale,
+        Inputs(handed.signature, {"label": tf.float32}, rows=rows, unpack=handed.features),
+        StepOptions(xla=parameters.xla, micro=micro, clip_norm=parameters.clip_norm),
     )  # fmt: skip

@@ -21,7 +21,7 @@ from components.models.tables.placement import Placement, sharding_of
 from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
-from components.train.loop.training_step import TrainingStep
+from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 
 FEATURES = (Feature("city", "int64", 40), Feature("kind", "int64", 2), Feature("tags", "int64", 11, 3))
 WIDTHS = (8, 4, 8)
@@ -90,10 +90,8 @@ def training(
             ranks,
             BinaryMetrics(False),
             scale,
-            signature,
-            {"label": tf.float32},
-            False,
-            fp16_allreduce=fp16_allreduce,
+            Inputs(signature, {"label": tf.float32}),
+            StepOptions(fp16_allreduce=fp16_allreduce),
         ),
         optimizers,
         scale,

@@ -26,7 +26,7 @@ from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.tables import build_placed
-from components.train.loop.training_step import TrainingStep
+from components.train.loop.training_step import Inputs, TrainingStep
 from components.train.loop.transfer import Shared, Transfer
 from tests.train.displays import CHANNELS, FEATURES, MOST_TOPICS, displays
 from tests.train.loop.sharded import share
@@ -96,9 +96,8 @@ class Trained:
         signature = {name: tf.TensorSpec([None, *values.shape[1:]], values.dtype) for name, values in batch(0).items()}
         self.handed = self.way(signature)
         self.step = TrainingStep(
-            self.model, self.optimizers, self.ranks, BinaryMetrics(False), scale, self.handed.signature,
-            {LABEL: tf.float32}, False,
-            unpack=self.handed.features,
+            self.model, self.optimizers, self.ranks, BinaryMetrics(False), scale,
+            Inputs(self.handed.signature, {LABEL: tf.float32}, unpack=self.handed.features),
         )  # fmt: skip
         self.checkpoints = Checkpoints(
             self.folder, self.model, self.optimizers, scale, averages, self.ranks.rank, lambda prefix, best: None
