@@ -70,8 +70,6 @@ def positional_vocabulary(name: str, file: str, features: Collection[str]) -> Vo
 def read_vocabularies(path: Path, listed: Any, features: Collection[str]) -> tuple[Vocabulary, ...]:
     """Parses and checks the section ``vocabulary`` of a specification's metadata.
 
-    A bare file path, as earlier versions wrote it, is a vocabulary of the positional layout.
-
     Args:
         path: the specification, for messages.
         listed: the section; None is empty.
@@ -88,8 +86,6 @@ def read_vocabularies(path: Path, listed: Any, features: Collection[str]) -> tup
 
 
 def _vocabulary(path: Path, name: str, entry: Any, features: Collection[str]) -> Vocabulary:
-    if isinstance(entry, str):
-        return positional_vocabulary(name, entry, features)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("file"), str):
         raise KfrecError(f"{path}: vocabulary {name} is {entry!r}; give its file, unknown id and features as a mapping")
     unknown, named = entry.get("unknown"), entry.get("features", [name])

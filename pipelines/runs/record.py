@@ -99,8 +99,6 @@ def read_record(folder: Path) -> RunRecord:
         body = json.loads(path.read_text())
         if body.pop("format") != _FORMAT:
             raise ValueError("of another format")
-        if "told" in body:  # as an earlier kfrec wrote it
-            body["message"] = body.pop("told")
         pipeline = Pipeline(**body.pop("pipeline"))
         if pipeline.kind not in PIPELINES:
             raise ValueError(f"there is no pipeline {pipeline.kind}")

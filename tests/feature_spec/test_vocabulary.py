@@ -40,14 +40,6 @@ def test_a_vocabulary_without_features_is_that_of_the_feature_of_its_name(tmp_pa
     assert spec.vocabularies == (Vocabulary("color", "v/x.parquet", 0, ("color",)),)
 
 
-def test_a_file_alone_is_read_as_one_of_the_positional_layout(tmp_path: Path) -> None:
-    spec = written(tmp_path, {"uid": "v/uid.parquet", "item": "v/item.parquet"})
-    assert spec.vocabularies == (
-        Vocabulary("uid", "v/uid.parquet", 2, ("uid",)),
-        Vocabulary("item", "v/item.parquet", 2, ("item_trgt", "item_pos")),
-    )
-
-
 @pytest.mark.parametrize(
     ("vocabulary", "line"),
     [

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.datasets import RawContract, RawKind
-from components.datasets.amazon_reviews.raw_files import CONTRACT
+from components.datasets.amazon_reviews import CONTRACT
 from components.errors import KfrecError
 from components.find.versions import DataVersion, data_versions, new_rows
 from components.storage import Retry

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from components.datasets.amazon_reviews.raw_files import CONTRACT
-from components.datasets.definition import DatasetDefinition
+from components.datasets.definition import DatasetDefinition, RawContract, RawKind
 from components.datasets.histories.parameters import Generation, Sampling, lengths_of
 from components.lazy import Lazy
+
+# As Amazon's files of 2014 are.
+REVIEWS = RawKind("reviews", r"(?i)reviews_.+\.json(\.gz)?", "reviews_*.json or reviews_*.json.gz", "reviews")
+META = RawKind("meta", r"(?i)meta_.+\.json(\.gz)?", "meta_*.json or meta_*.json.gz", "items")
+CONTRACT = RawContract((REVIEWS, META), unlisted=("reviews_Books.json.gz", "meta_Books.json.gz"))
 
 DATASET = DatasetDefinition(
     name="amazon_reviews",

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
+from components.datasets.amazon_reviews import META, REVIEWS
 from components.datasets.amazon_reviews.items import parse_items
-from components.datasets.amazon_reviews.raw_files import META, REVIEWS
 from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.definition import PreprocessJob
 from components.datasets.histories.items import write_items

@@ -32,7 +32,6 @@ from components.workflows.workers import Workers
 NAMES = ("uid", "item", "cat")
 FIRST_ID = 3
 WORKFLOW = "workflow.json"
-_PICKLE = "workflow.pkl"
 _NOT_OURS = "kfrec did not write it; workflow must name an earlier output of this step"
 _DESCRIPTION = {
     "format": 1,
@@ -50,8 +49,7 @@ class Encoder:
     Attributes:
         workflow: maps names to ids.
         tables: folder of its tables; must outlive the workflow.
-        catalogue: category by item id in the vocabulary's own data; None if fitted on this data, or written by an
-            earlier kfrec.
+        catalogue: category by item id in the vocabulary's own data; None if fitted on this data.
     """
 
     workflow: Workflow
@@ -121,12 +119,6 @@ def earlier_encoder(location: str, scratch: Path) -> Encoder:
     Raises:
         KfrecError: the vocabulary is missing, or was not written by this step.
     """
-    pickled = Path(location) / _PICKLE
-    if pickled.is_file():
-        raise KfrecError(
-            f"{pickled}: a pickled workflow of an earlier kfrec, which is never loaded; give its output folder "
-            f"{pickled.parent.parent}, which also has the {VOCABULARY}, or fit a new one"
-        )
     folder = earlier_vocabulary(location, scratch / "fetched", NAMES, WORKFLOW)
     _check_description(folder / WORKFLOW)
     (scratch / "workflow").mkdir(parents=True)
