@@ -49,7 +49,7 @@ $(READY): pyproject.toml uv.lock | $(UV) $(if $(PYTHON),,$(MANAGED))
 	  { echo "error: $(BASE) has no headers (Python.h); NVTabular needs them from Python 3.12 on (on Debian: apt-get install python3-dev)" >&2; exit 2; }
 	@test -d .venv/lib || echo "installing about 240 packages into .venv and compiling Horovod from source: usually 4 to 8 minutes the first time; the build is cached, so later it takes seconds"
 	@$(UV) sync --locked --all-extras --no-extra gpu --python $(BASE)
-	@echo "compiling the training kernels for this processor: half a minute, once"
+	@echo "compiling the kernels of records for this processor: half a minute, once"
 	@.venv/bin/python -m pipelines.kernels
 	@touch $@
 

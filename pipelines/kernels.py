@@ -1,7 +1,7 @@
 """Warms up the cache of compiled CPU kernels, at the end of ``make setup``.
 
-Kernels are compiled at their first call, for the host's processor, and cached on disk. A tiny training of each model
-of the default data set calls all of them, so that the first real run does not wait for the compiler.
+Kernels of records are compiled at their first call, for the host's processor, and cached on disk. A tiny conversion and
+a tiny training call all of them, so that the first real run does not wait for the compiler.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import IO
 
-from components import registry
-from components.shared_parameters import DATASET
 from components.steps.command import command
 from components.temporary import temporary_folder
 
@@ -22,7 +20,7 @@ _RAW = ("--synthetic_users=50", "--synthetic_items=80")
 
 
 def compile_kernels(folder: Path) -> None:
-    """Makes records of small synthetic data, and trains each model on them for one epoch in this process.
+    """Makes records of small synthetic data, and trains the default model on them for one epoch in this process.
 
     Raises:
         RuntimeError: a step failed; it has printed the reason.
@@ -33,10 +31,8 @@ def compile_kernels(folder: Path) -> None:
     _require(command("tfrecord", [f"--parquet={parquet}", f"--tfrecord={tfrecord}"]))
     from components.train.worker import main as worker
 
-    for model in registry.names(registry.MODELS):
-        if registry.model(model).dataset == DATASET.default:
-            folders = (f"--dataset_dir={tfrecord}", f"--results_dir={folder / model}", f"--model_type={model}")
-            _require(worker([*folders, "--global_batch_size=256", "--epochs=1"]))
+    folders = (f"--dataset_dir={tfrecord}", f"--results_dir={folder / 'model'}")
+    _require(worker([*folders, "--global_batch_size=256", "--epochs=1"]))
 
 
 @contextmanager

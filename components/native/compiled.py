@@ -29,7 +29,7 @@ def _checksum(paths: Iterable[Path]) -> int:
 
 _COMPONENTS = Path(__file__).parents[1]
 # Folders whose kernels call one another.
-_FOLDERS = ("native", "records", "models/ops/host")
+_FOLDERS = ("native", "records")
 _SHARED_KERNELS = [path for folder in _FOLDERS for path in sorted((_COMPONENTS / folder).glob("*.py"))]
 
 
@@ -109,8 +109,8 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles ``function`` on its first call and caches the machine code on disk if a folder is writable.
 
     Numba stores it next to the source or, if that folder is read-only, in the user's cache folder. Numba alone would
-    detect only edits of the function's own file; but kernels call functions of components.native, components.records
-    and components.models.ops.host, so the cache key covers the content of all these files.
+    detect only edits of the function's own file; but kernels call functions of components.native and
+    components.records, so the cache key covers the content of all these files.
 
     Kernels allocate nothing: that lets Numba leave out reference counts, whose atomic operations around every call cost
     more here than the work itself. A multiplication and an addition may be fused.

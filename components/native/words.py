@@ -60,36 +60,11 @@ def store_u64(typing_context: Any, data: Any, index: Any, word: Any) -> Any:
 
 
 @intrinsic
-def prefetch(typing_context: Any, data: Any, index: Any) -> Any:
-    """Prefetches the cache line at ``data[index]``; the index may be out of bounds."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        address = builder.bitcast(_address(context, builder, signature.args[0], *arguments), byte)
-        builder.call(function, [address, word(0), word(3), word(1)])  # to read, to all caches, data
-        return context.get_dummy_value()
-
-    return types.void(data, types.intp), generate
-
-
-@intrinsic
 def trailing_zeros(typing_context: Any, word: Any) -> Any:
     """Number of zero bits below the lowest one bit; 64 for 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def ones(typing_context: Any, word: Any) -> Any:
-    """Number of one bits."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), generate
 

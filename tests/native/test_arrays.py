@@ -2,9 +2,7 @@ import gc
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from components.models.ops.host import host
 from components.native import arrays
 
 SIZE = 12_347  # of no other array
@@ -36,18 +34,3 @@ def test_sizes_that_change_from_batch_to_batch_do_not_pile_up():
 def test_arrays_begin_where_tensorflow_need_not_copy_them():
     assert all(_place(arrays.empty([size], np.float32)) % 64 == 0 for size in (1, 3, 100, SIZE))
     assert arrays.empty([4, 0, 3], np.int64).shape == (4, 0, 3)
-
-
-def test_what_tensorflow_holds_is_not_overwritten():
-    def filled(value: np.ndarray) -> list[np.ndarray]:
-        array = arrays.empty([SIZE], np.float32)
-        array[:] = value[0]
-        return [array]
-
-    @tf.function(autograph=False)
-    def fill(value: tf.Tensor) -> tf.Tensor:
-        return host.call(filled, [value], [tf.TensorShape([SIZE])])[0]
-
-    results = [fill(tf.constant([float(number)])) for number in range(5)]
-    for number, result in enumerate(results):
-        np.testing.assert_array_equal(result, np.full(SIZE, number, np.float32))

@@ -13,8 +13,7 @@ import tensorflow as tf
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_OPS = "components.models.ops"
-_on_host = ContextVar("host_back_end", default=False)
+_OPS = "components.models.ops.gpu"
 _on_gpu = ContextVar("gpu_back_end", default=False)
 _compiled = ContextVar("compiled", default=False)
 _pretends = ContextVar("pretends_to_have_a_gpu", default=False)
@@ -36,32 +35,18 @@ def as_with_gpu() -> Iterator[None]:
 
 
 @contextmanager
-def host_back_end(allowed: bool = True) -> Iterator[None]:
-    """Functions traced within use the host kernels, if no GPU is visible.
+def training_back_end(compiled: bool = False) -> Iterator[None]:
+    """Functions traced within use the GPU's back end, where a GPU is visible.
 
-    Such functions cannot be exported or compiled by XLA.
+    Args:
+        compiled: XLA compiles the functions.
     """
-    token = _on_host.set(allowed and not has_gpu())
+    tokens = _on_gpu.set(has_gpu()), _compiled.set(compiled)
     try:
         yield
     finally:
-        _on_host.reset(token)
-
-
-@contextmanager
-def training_back_end(compiled: bool = False) -> Iterator[None]:
-    """Functions traced within use the device's back end, the host's or the GPU's.
-
-    Args:
-        compiled: XLA compiles the functions; this disables the host's back end.
-    """
-    with host_back_end(not compiled):
-        tokens = _on_gpu.set(has_gpu()), _compiled.set(compiled)
-        try:
-            yield
-        finally:
-            _on_gpu.reset(tokens[0])
-            _compiled.reset(tokens[1])
+        _on_gpu.reset(tokens[0])
+        _compiled.reset(tokens[1])
 
 
 def is_compiled() -> bool:
@@ -94,29 +79,25 @@ def fused(function: Callable[P, T]) -> Callable[P, T]:
     return chosen
 
 
-def operation(back_end: str | None = None, gpu: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Declares an operation's TensorFlow definition and its back ends of the same signature.
+def operation(gpu: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Declares an operation's TensorFlow definition and its back end of the same signature.
 
     The operation's name is the name scope, so that profiles show it.
 
     Args:
-        back_end: ``module.function`` in ``components.models.ops.host``. The function returns NotImplemented for
-            arguments that its kernels do not support, such as float16; the definition then runs.
-        gpu: the same in ``components.models.ops.gpu``.
+        gpu: ``module.function`` in ``components.models.ops.gpu``. The function returns NotImplemented for arguments
+            that it does not support; the definition then runs.
     """
-
-    back_ends = ((_on_host, "host", back_end), (_on_gpu, "gpu", gpu))
 
     def declare(definition: Callable[P, T]) -> Callable[P, T]:
         @wraps(definition)
         def chosen(*args: P.args, **kwargs: P.kwargs) -> T:
             with tf.name_scope(definition.__name__):
-                for allowed, package, path in back_ends:
-                    if path and allowed.get():
-                        module, _, name = path.rpartition(".")
-                        result: T = getattr(import_module(f"{_OPS}.{package}.{module}"), name)(*args, **kwargs)
-                        if result is not NotImplemented:
-                            return result
+                if gpu and _on_gpu.get():
+                    module, _, name = gpu.rpartition(".")
+                    result: T = getattr(import_module(f"{_OPS}.{module}"), name)(*args, **kwargs)
+                    if result is not NotImplemented:
+                        return result
                 return definition(*args, **kwargs)
 
         return chosen

@@ -14,7 +14,7 @@ def scaled(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     return items * target
 
 
-@operation("scored.score_pairs")
+@operation()
 def score_pairs(
     x: tf.Tensor,
     y: tf.Tensor,

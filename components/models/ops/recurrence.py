@@ -34,7 +34,7 @@ Forward = Callable[..., tuple[list[tf.Tensor], Any]]
 Backward = Callable[..., list[tf.Tensor]]
 
 
-@operation("gated.gru")
+@operation()
 def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
     """All states of a gated recurrent unit.
 
@@ -50,7 +50,7 @@ def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.
     return all_states(_forward, _backward, inputs, kernels, recurrent, biases)
 
 
-@operation("gated.augru")
+@operation()
 def augru(
     inputs: tf.Tensor, attention: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor
 ) -> tf.Tensor:

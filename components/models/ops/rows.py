@@ -53,7 +53,7 @@ def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, h
     return tf.cast(tf.reshape(embedded, tf.concat([tf.shape(rows)[:-1], [width]], 0)), dtype)
 
 
-@operation("rows.sum_by_row")
+@operation()
 def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     """Sums the slices of equal rows.
 

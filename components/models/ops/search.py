@@ -11,7 +11,7 @@ from components.models.ops.choice import operation
 from components.models.ops.rows import look_up
 
 
-@operation("search.search")
+@operation()
 def search(
     table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
