@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from components import registry
 from components.artifacts import adopt
@@ -142,20 +141,6 @@ def test_unknown_ids_are_those_of_the_models_vocabulary(newer: Path, model: Path
     adopt(mine)
     lookup = translation(load_feature_spec(newer), load_model(mine))["item_trgt"]
     assert lookup[:6].tolist() == [0, 1, 0, 0, 0, 0]
-
-
-def test_a_specification_of_an_earlier_version_names_files_alone(newer: Path, model: Path, tmp_path: Path) -> None:
-    """Its features and the unknown id are those of the positional layout."""
-    mine = shutil.copytree(model, tmp_path / "model")
-    body = yaml.safe_load((mine / "feature_spec.yaml").read_text())
-    known = body["metadata"]["vocabulary"]
-    body["metadata"]["vocabulary"] = {name: vocabulary["file"] for name, vocabulary in known.items()}
-    (mine / "feature_spec.yaml").write_text(yaml.safe_dump(body))
-    adopt(mine)
-    expected = translation(load_feature_spec(newer), load_model(model))
-    found = translation(load_feature_spec(newer), load_model(mine))
-    for name in ("item_trgt", "item_pos"):
-        np.testing.assert_array_equal(found[name], expected[name])
 
 
 def test_an_older_model_scores_newer_data_as_one_trained_on_it(newer: Path, model: Path, newer_model: Path) -> None:
