@@ -13,7 +13,7 @@ from components.errors import KfrecError
 from components.parameters import Parameter
 from components.steps.catalog import STEPS
 from pipelines.defaults import TRAINING, Pipeline
-from pipelines.form import Field, filled, form, single
+from pipelines.form import Field, field_names, form, pipeline_inputs
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.training import Configure, kfp_pipeline, training_pipeline
 
@@ -133,6 +133,7 @@ def chain_parameters(
     Args:
         chain: the trainings.
         first: local or cluster defaults of the first training.
+        second: those of the second.
     """
     begins, ends = pipeline_parameters(chain.first, first), pipeline_parameters(chain.second, second)
     return {
@@ -177,7 +178,7 @@ def chain_fields(chain: Chain) -> tuple[frozenset[str], frozenset[str]]:
     The form has the second training's, and of the first those that both share and the name of its model: with more, it
     would be longer than a person reads. The first training's others are in its JSON objects.
     """
-    first, second = single(chain.first), single(chain.second)
+    first, second = field_names(chain.first), field_names(chain.second)
     return first & {*chain.shared, _REGISTERED}, second
 
 
@@ -194,10 +195,10 @@ def chain_form(chain: Chain, defaults: Mapping[str, Any]) -> dict[str, Field]:
     return {**first, **ends}
 
 
-def chain_filled(chain: Chain, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a chain's parameters, by name as of ``chain_parameters``, as those of its form."""
+def chain_inputs(chain: Chain, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a compiled chain, for values by name as of ``chain_parameters``."""
     first, second = (
-        filled(each, own, fields)
+        pipeline_inputs(each, own, fields)
         for each, own, fields in zip(chain, divided(chain, values), chain_fields(chain), strict=True)
     )
     return joined(chain, first, second)
@@ -225,8 +226,8 @@ def chained_pipeline(chain: Chain, configure: Configure, defaults: Mapping[str, 
     first = training_pipeline(chain.first, configure, own, returns=True, fields=fields[0])
     second = training_pipeline(chain.second, configure, defaults, returns=True, fields=fields[1] | set(chain.linked))
 
-    def wire(answers: Mapping[str, Any]) -> None:
-        begins, ends = divided(chain, answers)
+    def wire(given: Mapping[str, Any]) -> None:
+        begins, ends = divided(chain, given)
         trained = first(**begins)
         second(**ends, **chain.linking(trained.output, begins)).after(trained)
 

@@ -13,9 +13,6 @@ from components.steps.command import OPTIONS
 from pipelines.defaults import Pipeline
 from pipelines.parameters import step_parameters
 
-# Fields that a person fills in; more are a page of its own.
-LARGEST = 25
-
 
 class Field(NamedTuple):
     """A field of the form.
@@ -36,7 +33,7 @@ def options_name(step: str) -> str:
     return f"{step}_{OPTIONS}"
 
 
-def single(pipeline: Pipeline) -> frozenset[str]:
+def field_names(pipeline: Pipeline) -> frozenset[str]:
     """The parameters that are fields of their own, by pipeline-wide name."""
     every = (parameter for step in pipeline.steps for parameter in step_parameters(STEPS[step], pipeline))
     return frozenset(parameter.pipeline_name for parameter in every if parameter.in_form)
@@ -74,19 +71,22 @@ def form(pipeline: Pipeline, known: Mapping[str, Parameter], fields: Collection[
     return shown
 
 
-def filled(pipeline: Pipeline, values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """The values of a pipeline's parameters as those of its form.
+def pipeline_inputs(
+    pipeline: Pipeline, values: Mapping[str, Any], fields: Collection[str] | None = None
+) -> dict[str, Any]:
+    """The inputs of a compiled pipeline: the values of its form's fields.
 
     A parameter that two steps share is in the options of both.
 
     Args:
         pipeline: the pipeline.
-        values: by pipeline-wide name.
-        fields: the parameters that are fields of their own.
+        values: of its parameters, by pipeline-wide name.
+        fields: the parameters that are fields of their own; None is those of the KFP UI.
     """
-    answers = {name: value for name, value in values.items() if name in fields}
+    own = field_names(pipeline) if fields is None else fields
+    given = {name: value for name, value in values.items() if name in own}
     for step in pipeline.steps:
-        names = [each.pipeline_name for each in options_of(step, pipeline, fields)]
+        names = [each.pipeline_name for each in options_of(step, pipeline, own)]
         if options := {name: values[name] for name in names if name in values}:
-            answers[options_name(step)] = options
-    return answers
+            given[options_name(step)] = options
+    return given

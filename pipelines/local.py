@@ -27,7 +27,7 @@ from components.steps.catalog import MPIJOB, STEPS
 from components.temporary import temporary_folder
 from components.tracking.run import end_failed
 from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults, whose_defaults
-from pipelines.form import filled, single
+from pipelines.form import pipeline_inputs
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier, checkpoints_of, finished_steps
 from pipelines.runs.lifecycle import begin, running, tracked_at
@@ -125,7 +125,7 @@ def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
 
     if "predict" not in earlier.steps:
         with _kfp_local(record.folder, output, record.parameters) as shown:
-            prediction_pipeline(record.pipeline)(**filled(record.pipeline, shown, single(record.pipeline)))
+            prediction_pipeline(record.pipeline)(**pipeline_inputs(record.pipeline, shown))
     return Path(output.finished["predict"]["outputs"]["predictions"])
 
 
@@ -136,8 +136,8 @@ def _decision(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mappin
 
     if "find" not in earlier.steps:
         with _kfp_local(record.folder, output, record.parameters) as shown:
-            answers = filled(record.pipeline, shown, single(record.pipeline))
-            task_of("find", record.pipeline, pipeline_parameters(record.pipeline), answers)
+            given = pipeline_inputs(record.pipeline, shown)
+            task_of("find", record.pipeline, pipeline_parameters(record.pipeline), given)
     results = output.finished["find"]["results"]
     print(results["occasion"])
     if not results["proceed"]:
@@ -287,7 +287,7 @@ def train(
         values["load_checkpoint_path"] = left
     try:
         with _kfp_local(record.folder, output, values) as shown:
-            training_pipeline(pipeline, earlier=earlier, last=last)(**filled(pipeline, shown, single(pipeline)))
+            training_pipeline(pipeline, earlier=earlier, last=last)(**pipeline_inputs(pipeline, shown))
     except KfrecError:
         if "train" in output.finished:
             end_failed(arguments["experiment"], output.run_id)

@@ -8,7 +8,7 @@ from typing import Any
 from kfp.dsl.graph_component import GraphComponent
 
 from pipelines.defaults import Pipeline
-from pipelines.form import form, single
+from pipelines.form import field_names, form
 from pipelines.parameters import pipeline_parameters
 from pipelines.training import Configure, kfp_pipeline, task_of
 
@@ -30,6 +30,6 @@ def prediction_pipeline(
     return kfp_pipeline(
         pipeline.kfp_name,
         summary,
-        lambda answers: configure(task_of("predict", pipeline, known, answers), "predict"),
-        form(pipeline, known, single(pipeline)),
+        lambda given: configure(task_of("predict", pipeline, known, given), "predict"),
+        form(pipeline, known, field_names(pipeline)),
     )

@@ -12,7 +12,7 @@ from kfp import dsl
 from kfp.dsl.graph_component import GraphComponent
 
 from pipelines.defaults import DECIDED, TRAINING, Pipeline
-from pipelines.form import form, single
+from pipelines.form import field_names, form
 from pipelines.parameters import pipeline_parameters
 from pipelines.training import Configure, kfp_pipeline, task_of, training_pipeline
 
@@ -37,17 +37,17 @@ def retraining_pipeline(
     """
     known = pipeline_parameters(pipeline, defaults)
     training = pipeline.of_kind(TRAINING)
-    fields = single(training) | set(DECIDED)
+    fields = field_names(training) | set(DECIDED)
     own = {name: parameter.default for name, parameter in known.items()}
     train = training_pipeline(training, configure, own, fields=fields)
 
-    def wire(answers: Mapping[str, Any]) -> None:
-        decision = task_of("find", pipeline, known, answers)
+    def wire(given: Mapping[str, Any]) -> None:
+        decision = task_of("find", pipeline, known, given)
         configure(decision, "find")
         decided = {name: decision.outputs[name] for name in DECIDED}
-        given = {name: answers[name] for name in form(training, known, fields)}
+        passed = {name: given[name] for name in form(training, known, fields)}
         with dsl.If(decision.outputs["proceed"] == True, name="new-data"):  # noqa: E712
-            train(**given, **decided)
+            train(**passed, **decided)
 
     summary = "Trains on the newest data version, if there is new data, and compares the model with the champion."
-    return kfp_pipeline(pipeline.kfp_name, summary, wire, form(pipeline, known, single(pipeline)))
+    return kfp_pipeline(pipeline.kfp_name, summary, wire, form(pipeline, known, field_names(pipeline)))

@@ -15,7 +15,7 @@ from components.parameters import Parameter
 from components.steps.catalog import STEPS
 from components.steps.command import DEFAULTS, OPTIONS
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
-from pipelines.form import Field, form, options_name, options_of, single
+from pipelines.form import Field, field_names, form, options_name, options_of
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier
 from pipelines.steps import EXTENSIONS, artifact_type, component, extensions_of
@@ -29,12 +29,12 @@ Configure = Callable[[PipelineTask, str], None]
 def _wire(
     pipeline: Pipeline,
     known: Mapping[str, Parameter],
-    answers: Mapping[str, Any],
+    given: Mapping[str, Any],
     configure: Configure,
     earlier: Earlier,
     last: str,
 ) -> Any:
-    """Connects the steps; ``answers`` are the values of the form's fields.
+    """Connects the steps; ``given`` are the values of the form's fields.
 
     Returns:
         Where the trained model is, unless an earlier attempt trained it.
@@ -47,7 +47,7 @@ def _wire(
         if name in earlier.steps:
             kind = getattr(dsl, artifact_type(output))
             return dsl.importer(artifact_uri=earlier.artifacts[output], artifact_class=kind, reimport=False).output
-        task = task_of(name, pipeline, known, answers, earlier.run_id, **inputs)
+        task = task_of(name, pipeline, known, given, earlier.run_id, **inputs)
         configure(task, name)
         if TRAINED in STEPS[name].results:
             trained.append(task.outputs[TRAINED])
@@ -70,7 +70,7 @@ def task_of(
     name: str,
     pipeline: Pipeline,
     known: Mapping[str, Parameter],
-    answers: Mapping[str, Any],
+    given: Mapping[str, Any],
     run_id: str = "",
     **inputs: Any,
 ) -> Any:
@@ -78,19 +78,19 @@ def task_of(
 
     Args:
         known: the pipeline's parameters by pipeline-wide name.
-        answers: the values of the form's fields.
+        given: the values of the form's fields.
         run_id: of the resumed pipeline run; empty is KFP's placeholder.
         inputs: artifacts by name.
     """
     step = STEPS[name]
     options = {
-        each.pipeline_name: known[each.pipeline_name].plain_default for each in options_of(name, pipeline, answers)
+        each.pipeline_name: known[each.pipeline_name].plain_default for each in options_of(name, pipeline, given)
     }
     made = component(name, pipeline, frozenset(options))
-    own = {p.name: answers[p.pipeline_name] for p in step_parameters(step, pipeline) if p.pipeline_name in answers}
+    own = {p.name: given[p.pipeline_name] for p in step_parameters(step, pipeline) if p.pipeline_name in given}
     if options:
         # The compiled pipeline, not the image, says what a parameter is that nobody set.
-        own |= {DEFAULTS: options, OPTIONS: answers.get(options_name(name), {})}
+        own |= {DEFAULTS: options, OPTIONS: given.get(options_name(name), {})}
     own |= {key: value for key, value in pipeline.choices.items() if key in made.component_spec.inputs}
     if "run_id" in made.component_spec.inputs:
         own["run_id"] = run_id or dsl.PIPELINE_JOB_ID_PLACEHOLDER
@@ -158,7 +158,7 @@ def training_pipeline(
     return kfp_pipeline(
         pipeline.kfp_name,
         summary,
-        lambda answers: _wire(pipeline, known, answers, configure, earlier, last),
-        form(pipeline, known, single(pipeline) if fields is None else fields),
+        lambda given: _wire(pipeline, known, given, configure, earlier, last),
+        form(pipeline, known, field_names(pipeline) if fields is None else fields),
         returns,
     )

@@ -41,7 +41,8 @@ def reference() -> str:
         data = registry.dataset(name)
         steps = {"download": parameters_of(data.generation), "preprocess": parameters_of(data.sampling)}
         text = f"`dataset={name}` adds to the steps download and preprocess: {data.summary}"
-        sections.append(_section(f"data set {name}", text, _of_every(steps), data.local_defaults))
+        own = [_with_default(parameter, data.defaults) for parameter in _of_every(steps)]
+        sections.append(_section(f"data set {name}", text, own, data.local_defaults))
     for name in registry.names(registry.TASKS):
         task = registry.task(name)
         declared = {"train": task.training, "evaluate": task.evaluation, "register": task.decision}

@@ -98,7 +98,8 @@ def difference_of(
 
     Args:
         task: which compares them.
-        theirs: of its rival.
+        ours: scores of the model.
+        theirs: scores of its rival.
         samples: number of resamples.
         confidence: level of the interval.
 

@@ -11,7 +11,7 @@ from components.secrets import without_passwords
 from components.tracking.champion import require_task_early
 from components.tracking.store import tracking_uri
 from pipelines.defaults import CLUSTER_DEFAULTS, Pipeline
-from pipelines.form import filled, single
+from pipelines.form import pipeline_inputs
 from pipelines.parameters import checked, pipeline_parameters
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline | Chain) -
     return arguments
 
 
-def answers_of(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> dict[str, Any]:
-    """Checked values by pipeline-wide name as those of the form's fields."""
+def inputs_of(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> dict[str, Any]:
+    """The inputs of the compiled pipeline for checked values by pipeline-wide name."""
     if isinstance(pipeline, Pipeline):
-        return filled(pipeline, values, single(pipeline))
-    from pipelines.chain import chain_filled
+        return pipeline_inputs(pipeline, values)
+    from pipelines.chain import chain_inputs
 
-    return chain_filled(pipeline, values)
+    return chain_inputs(pipeline, values)
 
 
 def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> None:

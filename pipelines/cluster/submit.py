@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from components.errors import KfrecError
 from pipelines.chain import Chain
 from pipelines.cluster.connection import explained, may_pass, namespace_of, pages, status_of
-from pipelines.cluster.parameters import answers_of, checked_for_cluster
+from pipelines.cluster.parameters import checked_for_cluster, inputs_of
 from pipelines.cluster.progress import ENDED
 from pipelines.cluster.versions import NAME, ensure_version, fitted, pipeline_id, pipeline_name
 from pipelines.defaults import Pipeline
@@ -69,7 +69,7 @@ def submit(client: Client, host: str, wanted: Submission, echo: Callable[[str], 
                 fitted(wanted.name) or f"{_prefix(wanted.schedule or version.pipeline)}{time.strftime(_TIME)}",
                 pipeline_id=version.pipeline_id,
                 version_id=version.version_id,
-                params=answers_of(values, wanted.pipeline),
+                params=inputs_of(values, wanted.pipeline),
                 pipeline_root=wanted.pipeline_root or None,
                 service_account=wanted.service_account or None,
             )

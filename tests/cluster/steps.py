@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from pipelines.cluster.parameters import answers_of, checked_for_cluster
+from pipelines.cluster.parameters import checked_for_cluster, inputs_of
 from pipelines.compilation import compiled
 from pipelines.defaults import Pipeline
 from pipelines.task_settings import load_settings
@@ -86,7 +86,7 @@ class Run:
         self._kubernetes = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
         form = spec["root"]["inputDefinitions"]["parameters"]
         known = {name: entry["defaultValue"] for name, entry in form.items() if "defaultValue" in entry}
-        self._values = known | answers_of(checked_for_cluster(values, pipeline), pipeline)
+        self._values = known | inputs_of(checked_for_cluster(values, pipeline), pipeline)
         self.id = str(uuid.uuid4())
         self.name = f"{pipeline.name}-{self.id[:5]}"
         self._started: set[str] = set()

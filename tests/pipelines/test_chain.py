@@ -12,12 +12,12 @@ import yaml
 from components.errors import KfrecError
 from components.registry import model
 from components.steps.command import DEFAULTS
-from pipelines.chain import FIRST, Chain, chain_filled, chain_of, chain_parameters, divided
+from pipelines.chain import FIRST, Chain, chain_inputs, chain_of, chain_parameters, divided
 from pipelines.cli import main
 from pipelines.cluster.parameters import checked_for_cluster
 from pipelines.compilation import compiled
 from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline
-from pipelines.form import LARGEST, single
+from pipelines.form import field_names
 from pipelines.parameters import pipeline_parameters
 from pipelines.task_settings import load_settings
 
@@ -79,7 +79,7 @@ def test_every_parameter_of_both_is_in_the_ui_but_those_that_link_them(chain: Ch
     assert not {chain.link, "workflow"} & set(second) and "epochs" in first
     for shared in chain.shared:
         assert first[shared] == second[shared] == every[shared].plain_default
-    names = {name.removeprefix(FIRST) for name in every} - set(single(chain.second))
+    names = {name.removeprefix(FIRST) for name in every} - set(field_names(chain.second))
     assert names <= {*first, *second}
 
 
@@ -92,7 +92,7 @@ def test_values_go_to_their_trainings(chain: Chain) -> None:
 def test_submit_checks_the_values_of_both_trainings(chain: Chain) -> None:
     values = {"first_epochs": "3", "epochs": "2", "encoder_layers": "4"}
     assert checked_for_cluster(values, chain) == {"first_epochs": 3, "epochs": 2, "encoder_layers": 4}
-    assert chain_filled(chain, checked_for_cluster(values, chain)) == {
+    assert chain_inputs(chain, checked_for_cluster(values, chain)) == {
         "first_train_options": {"epochs": 3, "encoder_layers": 4},
         "epochs": 2,
         "train_options": {"encoder_layers": 4},
@@ -139,11 +139,11 @@ def test_a_ranking_follows_a_retrieval_and_is_paired_with_its_registered_model()
     for task in (retrieval, ranking):
         assert task["inputs"]["parameters"]["source"] == {"componentInputParameter": "source"}
     shown = spec["root"]["inputDefinitions"]["parameters"]
-    assert len(shown) <= LARGEST and "pair_with" not in shown
-    answers = chain_filled(chain, {"first_negatives": "none", "split": "last_item", "pair_retrieve": 7})
-    assert answers["first_preprocess_options"] == {"negatives": "none", "split": "last_item"}
-    assert answers["preprocess_options"] == {"split": "last_item"} and set(answers) <= set(shown)
-    assert [step for step, value in answers.items() if "pair_retrieve" in value] == ["register_options"]
+    assert "pair_with" not in shown
+    given = chain_inputs(chain, {"first_negatives": "none", "split": "last_item", "pair_retrieve": 7})
+    assert given["first_preprocess_options"] == {"negatives": "none", "split": "last_item"}
+    assert given["preprocess_options"] == {"split": "last_item"} and set(given) <= set(shown)
+    assert [step for step, value in given.items() if "pair_retrieve" in value] == ["register_options"]
 
 
 def test_two_stages_learn_from_the_same_raw_data() -> None:

@@ -9,14 +9,17 @@ import pytest
 from components import registry
 from components.steps.catalog import STEPS
 from pipelines.chain import chain_form, chain_of
-from pipelines.cluster.parameters import answers_of, checked_for_cluster
+from pipelines.cluster.parameters import checked_for_cluster, inputs_of
 from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline, every_pipeline
-from pipelines.form import LARGEST, filled, form, options_name, single
+from pipelines.form import field_names, form, options_name, pipeline_inputs
 from pipelines.parameters import pipeline_parameters
+
+# A person fills in so many fields; more are a page that nobody reads.
+LARGEST = 25
 
 
 def fields_of(pipeline: Pipeline) -> dict[str, Any]:
-    return form(pipeline, pipeline_parameters(pipeline, CLUSTER_DEFAULTS), single(pipeline))
+    return form(pipeline, pipeline_parameters(pipeline, CLUSTER_DEFAULTS), field_names(pipeline))
 
 
 @pytest.mark.parametrize("pipeline", every_pipeline(), ids=lambda pipeline: pipeline.name)
@@ -42,18 +45,18 @@ def test_each_parameter_can_be_given_in_the_form(dataset: str) -> None:
     model = next(n for n in registry.names(registry.MODELS) if registry.model(n).dataset in (dataset, "amazon_reviews"))
     pipeline = Pipeline(RETRAINING, model, dataset)
     known, shown = pipeline_parameters(pipeline), fields_of(pipeline)
-    answers = filled(pipeline, {name: parameter.plain_default for name, parameter in known.items()}, single(pipeline))
-    assert set(answers) == set(shown)
-    given = {name for step in STEPS for name in answers.get(options_name(step), {})}
-    assert given | (set(answers) & set(known)) == set(known)
+    given = pipeline_inputs(pipeline, {name: parameter.plain_default for name, parameter in known.items()})
+    assert set(given) == set(shown)
+    options = {name for step in STEPS for name in given.get(options_name(step), {})}
+    assert options | (set(given) & set(known)) == set(known)
     for step in pipeline.steps:
-        for name in answers.get(options_name(step), {}):
+        for name in given.get(options_name(step), {}):
             assert name in shown[options_name(step)].description
 
 
 def test_set_fills_in_the_form_as_a_person_would() -> None:
     values = checked_for_cluster({"lr": "2e-3", "epochs": "2", "seed": "7", "train_seed": "1"}, Pipeline())
-    assert answers_of(values, Pipeline()) == {
+    assert inputs_of(values, Pipeline()) == {
         "epochs": 2,
         "download_options": {"seed": 7},
         "preprocess_options": {"seed": 7},

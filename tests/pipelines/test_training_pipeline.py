@@ -8,7 +8,7 @@ from components.parameters import parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import DEFAULTS, OPTIONS
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, TRAINING, Pipeline
-from pipelines.form import options_of, single
+from pipelines.form import field_names, options_of
 from pipelines.parameters import checked, pipeline_parameters
 
 KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str: "STRING", dict: "STRUCT"}
@@ -21,7 +21,7 @@ def compiled(compiled_ir: Callable[[Pipeline], str]) -> dict:
 
 def test_every_field_reaches_the_ui_with_type_default_and_description(compiled: dict) -> None:
     inputs = compiled["root"]["inputDefinitions"]["parameters"]
-    fields = single(Pipeline())
+    fields = field_names(Pipeline())
     expected = {
         name: (KFP_TYPES[p.plain_type], p.plain_default, "".join(p.description.split()))
         for name, p in pipeline_parameters(Pipeline(), CLUSTER_DEFAULTS).items()
@@ -40,11 +40,11 @@ def test_every_field_reaches_the_ui_with_type_default_and_description(compiled: 
 
 def test_every_other_parameter_is_an_option_of_its_steps_with_its_default(compiled: dict) -> None:
     known = pipeline_parameters(Pipeline(), CLUSTER_DEFAULTS)
-    seen = set(single(Pipeline()))
+    seen = set(field_names(Pipeline()))
     for name, task in compiled["root"]["dag"]["tasks"].items():
         given = task["inputs"]["parameters"]
         assert given[OPTIONS] == {"componentInputParameter": f"{name}_options"}
-        options = [parameter.pipeline_name for parameter in options_of(name, Pipeline(), single(Pipeline()))]
+        options = [parameter.pipeline_name for parameter in options_of(name, Pipeline(), field_names(Pipeline()))]
         constant = given[DEFAULTS]["runtimeValue"]["constant"]
         assert constant == {wide: known[wide].plain_default for wide in options}
         seen |= set(options)
@@ -71,7 +71,7 @@ def test_a_component_takes_exactly_what_the_catalog_declares(name: str, compiled
     inputs = compiled["components"][f"comp-{name}"]["inputDefinitions"]
     folders = (*STEPS[name].inputs, *STEPS[name].outputs)
     told_by_artifacts = {f"{folder}_uri" for folder in folders}
-    options = {p.name for p in options_of(name, Pipeline(), single(Pipeline()))}
+    options = {p.name for p in options_of(name, Pipeline(), field_names(Pipeline()))}
     declared = {
         p.name: KFP_TYPES[p.plain_type]
         for p in parameters_of(STEPS[name].parameters())

@@ -15,6 +15,7 @@ from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob
 from components.datasets.histories.items import ITEM, write_items
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
+from components.datasets.histories.sorting import NO_CATEGORY
 from components.datasets.histories.user_runs import REVIEW, user_runs
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
@@ -67,10 +68,10 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
 def parse_ratings(block: Block) -> tuple[pa.Table, list[BadLine]]:
     """User, movie, time and rating of each line of a block, and the malformed lines."""
-    text = block.text
-    if block.first_line == 1 and text.lower().startswith(b"userid"):
-        block = replace(block, text=b"\n" + text.partition(b"\n")[2])
-    delimiter = next((each for each in (b"::", b"\t") if each in text.partition(b"\n")[0]), b",")
+    first, _, others = block.text.partition(b"\n")
+    delimiter = next((each for each in (b"::", b"\t") if each in first), b",")
+    if block.first_line == 1 and first.lower().startswith(b"userid"):
+        block = replace(block, text=b"\n" + others)
     plain = block.text.replace(b"::", b"\t") if delimiter == b"::" else block.text
     try:
         table = pa_csv.read_csv(
@@ -125,4 +126,4 @@ def _movie(line: bytes) -> tuple[str, str | None]:
 
 def _alike(movies: set[str]) -> pa.Table:
     """Movies of one category, where no file names genres."""
-    return table_of([(movie, _NO_GENRE) for movie in sorted(movies)], ITEM)
+    return table_of([(movie, NO_CATEGORY) for movie in sorted(movies)], ITEM)

@@ -26,6 +26,7 @@ class FoundItem:
         item: its id in the data.
         category: name, or id without a name; empty if items have no category.
         ago: distance to the candidate, 1 for the newest item.
+        weight: its attention in the search.
     """
 
     item: int
