@@ -90,12 +90,23 @@ class KubernetesApi:
             self.changed.notify_all()
             return job
 
-    def create_job(self, body: Json) -> Json:
+    def create_job(self, body: Json) -> Json | None:
+        """The job as it was created; None if its name is taken: of two clients at once, one creates it."""
         job = deepcopy(body)
         job["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
         for webhook in self.webhooks:
             webhook(job)
-        return self.put_job(job, "ADDED")
+        with self.changed:
+            return None if job["metadata"]["name"] in self.jobs else self.put_job(job, "ADDED")
+
+    def patch_job(self, name: str, metadata: Json) -> Json | None:
+        """The job with other metadata; None if there is none."""
+        with self.changed:
+            if name not in self.jobs:
+                return None
+            job = deepcopy(self.jobs[name])
+            job["metadata"] |= metadata
+            return self.put_job(job)
 
     def delete_job(self, name: str) -> None:
         """Foreground: the job goes after its pods."""
@@ -231,21 +242,19 @@ class _Handler(QuietHandler):
             self._status(403, "Forbidden", f'{resource} is forbidden: User "kfrec-pipeline" cannot create it')
         elif self.state.quota:
             self._status(403, "Forbidden", f'{resource} "{name}" is forbidden: {self.state.quota}')
-        elif name in self.state.jobs:
-            self._status(409, "AlreadyExists", f'{resource} "{name}" already exists')
+        elif (created := self.state.create_job(body)) is not None:
+            self._answer(201, created)
         else:
-            self._answer(201, self.state.create_job(body))
+            self._status(409, "AlreadyExists", f'{resource} "{name}" already exists')
 
     def do_PATCH(self) -> None:
         if not self._enter():
             return
         body, name = self._body(), self._path.rsplit("/", 1)[1]
-        if name not in self.state.jobs:
+        if (job := self.state.patch_job(name, body["metadata"])) is not None:
+            self._answer(200, job)
+        else:
             self._status(404, "NotFound", "mpijob not found")
-            return
-        job = deepcopy(self.state.jobs[name])
-        job["metadata"] |= body["metadata"]
-        self._answer(200, self.state.put_job(job))
 
     def do_DELETE(self) -> None:
         if not self._enter():
