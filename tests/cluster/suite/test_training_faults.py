@@ -44,6 +44,8 @@ def test_workers_that_are_killed_and_deleted_by_force_are_replaced(
     # The operator replaces a worker that has not begun, and the launcher waits for it: that is no fault of a training.
     k8s.wait_for(lambda: trains(place.namespace, second))
     k8s.kubectl("-n", place.namespace, "delete", "pod", second, "--force", "--grace-period=0")
+    k8s.wait_for(lambda: len(shown(tracked, training.run)[0]["epoch/train_loss"]) >= 2)
+    assert "time_to_train" not in shown(tracked, training.run)[1]
     said = training.finish()
     assert second in said and "restart 2 of 2" in said
     assert_same_model(training, trained)
