@@ -15,7 +15,7 @@ from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.definition import PreprocessJob
 from components.datasets.histories.items import write_items
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
-from components.datasets.histories.user_runs import user_runs
+from components.datasets.histories.user_runs import TICK, in_nanoseconds, user_runs
 from components.errors import KfrecError
 from components.workflows import fork_server
 from components.workflows.import_ahead import import_ahead
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _REVIEWS = (
     Profiled("reviewerID", CATEGORY, counted=True),
     Profiled("asin", CATEGORY, counted=True),
-    Profiled("unixReviewTime", TIME),
+    Profiled("unixReviewTime", TIME, unit=TICK),
 )
 _ITEMS = (Profiled("asin", CATEGORY), Profiled("category", CATEGORY))
 
@@ -50,11 +50,11 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         earlier = earlier_vocabulary(parameters, scratch / "given")
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
         profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
-        units = TimeUnits()
+        units, names = TimeUnits(), ", ".join(path.name for path in reviews_files)
 
         def parse(block: Block) -> tuple[pa.Table, list[BadLine]]:
             table, bad = parse_reviews(block)
-            return _in_seconds(table, units), bad
+            return _in_nanoseconds(table, units, names), bad
 
         for reviews in reader.tables(reviews_files, parse, "reviews", "reading reviews", profiler):
             runs.add(reviews)
@@ -62,11 +62,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
                 fork_server.start_early(parameters.workers, scheduler)
         if not runs.rows:
             raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
-        names = ", ".join(path.name for path in reviews_files)
         if units.are_days:
             raise KfrecError(f"{names}: unixReviewTime holds days as YYYYMMDD; give seconds since 1970")
-        if units.mixed:
-            raise KfrecError(f"{names}: unixReviewTime is in {units.mixed}; give all reviews one unit")
         items = scratch / "items.arrow"
         profiler = job.profiler.table("items", _ITEMS, ["asin"])
         write_items(reader.tables(metadata_files, parse_items, "item metadata", "reading metadata", profiler), items)
@@ -77,11 +74,16 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         return write_data(job, read, earlier)
 
 
-def _in_seconds(reviews: pa.Table, units: TimeUnits) -> pa.Table:
-    """The reviews with their times in seconds; ``units`` collects the units that they had."""
+def _in_nanoseconds(reviews: pa.Table, units: TimeUnits, names: str) -> pa.Table:
+    """The reviews with their times in nanoseconds; ``units`` collects the units that they had.
+
+    Raises:
+        KfrecError: the reviews of the files ``names`` have several.
+    """
     times = reviews["unixReviewTime"].to_numpy()
     units.add(times)
-    if units.per_second == 1:
-        return reviews
+    if units.mixed:
+        raise KfrecError(f"{names}: unixReviewTime is in {units.mixed}; give all reviews one unit")
     place = reviews.schema.get_field_index("unixReviewTime")
-    return reviews.set_column(place, reviews.schema.field(place), pa.array(times // int(units.per_second)))
+    times = in_nanoseconds(times, int(units.per_second), "unixReviewTime")
+    return reviews.set_column(place, reviews.schema.field(place), pa.array(times))

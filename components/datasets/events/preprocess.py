@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from components.datasets.events import CATEGORY as CATEGORY_COLUMN
 from components.datasets.histories.items import ITEM, write_items
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
 from components.datasets.histories.sorting import NO_CATEGORY
-from components.datasets.histories.user_runs import REVIEW, user_runs
+from components.datasets.histories.user_runs import REVIEW, SECOND, TICK, in_nanoseconds, user_runs
 from components.datasets.raw_tables import TABLES
 from components.errors import KfrecError
 from components.progress import progress
@@ -50,7 +50,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         categories: dict[str, str] = {}
         reader = _Reader(parameters, tables)
         columns = [Profiled("user", CATEGORY, counted=True), Profiled("item", CATEGORY, counted=True)]
-        columns.append(Profiled("timestamp", TIME))
+        columns.append(Profiled("timestamp", TIME, unit=TICK))
         profiler = job.profiler.table("events", columns, [column.name for column in columns])
         malformed = 0
         for table in tables:
@@ -142,11 +142,20 @@ class _Reader:
         values, wrong = self._times.read(batch.rows.column(own.time_column), DEFAULT_MISSING)
         refusals.add(wrong, own.time_column, f"not {self._times.what}")
         refusals.add(np.isnan(values), own.time_column, "no time")
-        seconds = np.floor(np.nan_to_num(values) / self._unit()).astype(np.int64)
         kept = pa.array(~refusals.refused)
-        columns = [names["user"].filter(kept), names["item"].filter(kept), pa.array(seconds).filter(kept)]
+        times = self._nanoseconds(batch.rows.column(own.time_column).filter(kept), values[~refusals.refused])
+        columns = [names["user"].filter(kept), names["item"].filter(kept), pa.array(times)]
         events = pa.table(columns, schema=REVIEW)
         return events, self._categories(batch, events, kept)
+
+    def _nanoseconds(self, column: pa.Array, values: np.ndarray) -> np.ndarray:
+        """Times as integers: float64 is exact for microseconds since 1970, but not for nanoseconds."""
+        per_second, name = int(self._unit()), self._parameters.time_column
+        if per_second == SECOND:
+            with suppress(pa.ArrowInvalid):  # numbers such as 1.7E+18
+                return in_nanoseconds(column.cast(pa.int64()).to_numpy(), per_second, name)
+        micro = np.round(np.clip(values * (1e6 / per_second), -9e18, 9e18)).astype(np.int64)
+        return in_nanoseconds(micro, 10**6, name)
 
     def _single(self, batch: Batch, role: str, name: str) -> pa.Array:
         """A column of one value a row."""

@@ -62,7 +62,7 @@ def _read(path: str, before: int | None = None) -> pd.DataFrame:
 
     Args:
         path: the file.
-        before: read only reviews before this moment, in seconds since 1970; None reads all.
+        before: read only reviews before this moment, in nanoseconds since 1970; None reads all.
     """
     chosen = None if before is None else [("time", "<", before)]
     return pd.read_parquet(path, columns=list(NAMES), filters=chosen)
@@ -74,7 +74,7 @@ def fit(workers: Workers, histories: Sequence[Path], before: int | None, folder:
     Args:
         workers: run the tasks.
         histories: files of the schema ``histories.HISTORY``.
-        before: learn only from reviews before this moment, in seconds since 1970; None learns from all.
+        before: learn only from reviews before this moment, in nanoseconds since 1970; None learns from all.
         folder: where the workflow keeps its tables.
     """
     # Workflow.fit would also encode a whole partition to infer types that are known.
@@ -174,7 +174,7 @@ def write_encoded(histories: Path, workflow: Workflow, before: int | None, outpu
     Args:
         histories: file of the schema ``histories.HISTORY``.
         workflow: assigns the ids.
-        before: count only reviews before this moment, in seconds since 1970; None counts all.
+        before: count only reviews before this moment, in nanoseconds since 1970; None counts all.
         output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list and new_list, one row
             a user.
 

@@ -98,8 +98,8 @@ class Negatives:
 
     Attributes:
         pool: folder that ``Pool.save`` wrote.
-        before: reviews from this moment on are not drawn, in seconds since 1970; None draws all.
-        window: largest distance in time from the target, in seconds; ignored for a pool without times.
+        before: reviews from this moment on are not drawn, in nanoseconds since 1970; None draws all.
+        window: largest distance in time from the target, in nanoseconds; ignored for a pool without times.
         length: of a negative history.
         excludes_seen: whether items that the user reviewed up to the target are excluded.
         seed: seed of the draws.

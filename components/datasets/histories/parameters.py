@@ -122,9 +122,9 @@ class Sampling:
         return (_AUTO[self.split][1] if self.seen_items == "auto" else self.seen_items) == EXCLUDE
 
     @property
-    def window_seconds(self) -> int:
-        """``negative_window`` in seconds."""
-        return round(self.negative_window * 86_400)
+    def window(self) -> int:
+        """``negative_window`` in nanoseconds."""
+        return round(self.negative_window * 86_400) * 10**9
 
     def check(self) -> None:
         """The negative history aligns with the newest items of the positive one, so is no longer."""

@@ -151,7 +151,7 @@ def encode_histories(
     if parameters.is_contemporary:
         pool = pool_by_time(outputs)
         end = train_end if train_end is not None else int(pool.times[-1]) + 1
-        drawn = recent_counts(pool, largest, end, parameters.window_seconds)
+        drawn = recent_counts(pool, largest, end, parameters.window)
     else:
         pool, drawn = pool_by_popularity(popularity), counted
     pool.save(scratch / "pool")

@@ -44,7 +44,7 @@ def samples_of(split: str, parameters: PreprocessReviews, cuts: Cuts | None, poo
     negatives = Negatives(
         pool,
         before,
-        parameters.window_seconds,
+        parameters.window,
         parameters.negative_sequence_length,
         parameters.excludes_seen,
         parameters.seed,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.parquet as pq
 
+from components.datasets.histories.user_runs import SECOND
 from components.errors import KfrecError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
 @dataclass(frozen=True)
 class Cuts:
-    """The moments of a split by time, in seconds since 1970.
+    """The moments of a split by time, in nanoseconds since 1970.
 
     Attributes:
         train_end: reviews before it train.
@@ -64,11 +65,8 @@ def cuts_by_time(histories: Sequence[Path], parameters: PreprocessReviews, revie
     return Cuts(train_end, test_begin)
 
 
-def _moment(seconds: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M}"
-    except (OverflowError, OSError, ValueError):
-        return str(seconds)
+def _moment(nanoseconds: int) -> str:
+    return f"{datetime.fromtimestamp(int(nanoseconds) // SECOND, UTC):%Y-%m-%d %H:%M}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Events:
         offsets: int64 [users + 1], the first review of each user.
         owner: int64 [reviews], the user of each review.
         position: int64 [reviews], its place among the user's reviews.
-        times: int64 [reviews], seconds since 1970.
+        times: int64 [reviews], nanoseconds since 1970.
         is_new: bool [reviews], whether it is the user's first review of the item.
     """
 

@@ -16,7 +16,7 @@ from components.datasets.definition import PreprocessJob
 from components.datasets.histories.items import ITEM, write_items
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
 from components.datasets.histories.sorting import NO_CATEGORY
-from components.datasets.histories.user_runs import REVIEW, user_runs
+from components.datasets.histories.user_runs import REVIEW, in_nanoseconds, user_runs
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
 from components.workflows.quarantine import BadLine
@@ -54,7 +54,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         for table in reader.tables(ratings, parse_ratings, "ratings", "reading ratings", profiler):
             chosen = table.filter(pc.greater_equal(table["rating"], parameters.least_rating)).select(REVIEW.names)
             rated.update(pc.unique(chosen["asin"]).to_pylist())
-            runs.add(chosen)
+            times = in_nanoseconds(chosen["unixReviewTime"].to_numpy(), 1, "time")
+            runs.add(chosen.set_column(2, REVIEW.field(2), pa.array(times)))
         if not runs.rows:
             raise KfrecError(f"{ratings[0]}: no rating of at least least_rating={parameters.least_rating:g}; lower it")
         items = job.scratch / "items.arrow"

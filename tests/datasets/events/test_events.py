@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,7 @@ SECONDS = [(user, item, 1_600_000_000 + DAY * time, CATEGORIES[item]) for user, 
 
 
 def dated(day: int) -> str:
-    import datetime
-
-    return datetime.datetime.fromtimestamp(1_600_000_000 + DAY * day, datetime.UTC).isoformat()
+    return datetime.fromtimestamp(1_600_000_000 + DAY * day, UTC).isoformat()
 
 
 FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -112,6 +111,33 @@ def test_ids_that_are_numbers_are_alike_in_files_of_all_types(tmp_path: Path) ->
                        "timestamp": [t for _, _, t in rows]})  # fmt: skip
     two = made(tmp_path / "two", {"e.parquet": floats})
     assert samples(one, "train") == samples(two, "train") and samples(one, "train")
+
+
+MOMENTS = {
+    "seconds": lambda time: f"{time // 1000}.{time % 1000:03d}",
+    "milliseconds": str,
+    "microseconds": lambda time: f"{time}000",
+    "nanoseconds": lambda time: f"{time}000001",
+    "dates": lambda time: f"{datetime.fromtimestamp(time // 1000, UTC):%Y-%m-%d %H:%M:%S}.{time % 1000:03d}",
+}
+
+
+def test_the_order_is_that_of_the_times_in_every_unit(tmp_path: Path) -> None:
+    # All within a second, two of a user 10 ms apart.
+    events = [(f"u{step % 10}", f"i{(step * 7 + step // 10) % 41}", 1_600_000_000_000 + step) for step in range(1000)]
+    found = {}
+    for unit, written in MOMENTS.items():
+        rows = [(user, item, written(time)) for user, item, time in reversed(events)]
+        table = csv(rows, "user,item,timestamp")
+        for split in ("last_item", "time"):
+            given = {"split": split, "seen_items": "keep"}
+            found[unit, split] = raw.named(made(tmp_path / unit / split, {"e.csv": table}, **given), "test")
+    assert all(each == found["milliseconds", split] for (_, split), each in found.items())
+    of_users = {user: [item for other, item, _ in events if other == user] for user, _, _ in events}
+    positives = [sample for sample in found["nanoseconds", "last_item"] if sample["label"]]
+    assert {sample["uid"]: sample["item_sequence"] for sample in positives} == {
+        user: items[-5:-1] for user, items in of_users.items()
+    }
 
 
 def test_without_categories_all_items_share_one(tmp_path: Path) -> None:
