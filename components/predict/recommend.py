@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from components.datasets.raw_rows import HISTORY, USER, RawColumn, listed
+from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, RawColumn, listed
 from components.errors import KfrecError
 from components.predict.formats import rows_file, writing
 from components.predict.history import History, People, histories_of
@@ -49,6 +50,7 @@ def recommend_to_file(
     sources: list[Path],
     *,
     keep_seen: bool,
+    exclusions: Exclusions | None = None,
 ) -> Counts:
     """Writes the best candidates of users, see ``components.scoring.recommend.Recommended``, a batch at a time.
 
@@ -59,6 +61,7 @@ def recommend_to_file(
         output: file to write; its suffix gives the format.
         sources: files that it must not replace.
         keep_seen: whether items of the history are candidates, too.
+        exclusions: further items that are no candidates of a user.
 
     Raises:
         KfrecError: the output may not be replaced, there are no users, or none has a candidate.
@@ -72,7 +75,15 @@ def recommend_to_file(
         for users, histories in people:
             for first in range(0, len(users), _USERS):
                 part = slice(first, first + _USERS)
-                lists = recommend(catalogue, users[part], histories[part], top, keep_seen=keep_seen, ranked=bar.advance)
+                lists = recommend(
+                    catalogue,
+                    users[part],
+                    histories[part],
+                    top,
+                    keep_seen=keep_seen,
+                    excluded=exclusions.of(users[part]) if exclusions else (),
+                    ranked=bar.advance,
+                )
                 for batch in lists.table.to_batches():
                     writer.write(batch)
                 counts.users += int(np.count_nonzero(lists.candidates))
@@ -83,11 +94,45 @@ def recommend_to_file(
         if counts.empty and not counts.users:
             raise KfrecError(
                 f"no candidate is left for any of the {counts.empty:,} users: all {len(catalogue.names):,} are in "
-                "their histories; --keep-seen lists them, too"
+                f"their histories{' or excluded' if exclusions else ''}; --keep-seen lists those of histories, too"
             )
         if not counts.users:
             raise KfrecError("no users to recommend to; name records with --data, or users with --users")
     return counts
+
+
+class Exclusions:
+    """Items that are not for a user, such as what the user has bought.
+
+    Args:
+        users: ids, string ``[n]``.
+        items: of each user, ``[n]``.
+    """
+
+    def __init__(self, users: pa.Array, items: pa.Array) -> None:
+        self._users, self._items = users, items
+
+    def of(self, users: list[str]) -> list[list[str]]:
+        """The items of each of these users."""
+        places = pc.index_in(pa.array(users, pa.string()), value_set=self._users)
+        return [each or [] for each in self._items.take(places).to_pylist()]
+
+
+def exclusions_in(path: Path, model: RawModel) -> Exclusions:
+    """The pairs of a user and an item in a file of rows, in the model's columns of users and candidates.
+
+    Raises:
+        KfrecError: there is no such file or column, or it holds no pairs.
+    """
+    user, item = (_column(model, role) for role in (USER, CANDIDATE))
+    pairs = [
+        pa.table({"user": _texts(path, batch, user), "item": _texts(path, batch, item)})
+        for batch in rows_file(path).batches(_ROWS)
+    ]
+    if not pairs:
+        raise KfrecError(f"{path}: no rows in it; give a file with a row for each user and item, or no --exclude")
+    of_users = pa.concat_tables(pairs, promote_options="permissive").group_by("user").aggregate([("item", "distinct")])
+    return Exclusions(of_users["user"].combine_chunks(), of_users["item_distinct"].combine_chunks())
 
 
 def candidates_in(path: Path, model: RawModel) -> pa.Array:

@@ -44,6 +44,7 @@ def recommend(
     top: int,
     *,
     keep_seen: bool = False,
+    excluded: Sequence[Sequence[str | None]] = (),
     ranked: Callable[[], None] = lambda: None,
 ) -> Recommended:
     """The best candidates of users.
@@ -54,26 +55,25 @@ def recommend(
         histories: the items of each user, oldest first.
         top: largest number of items of a user.
         keep_seen: whether items of the history are candidates, too.
+        excluded: further items of each user that are no candidates; empty excludes none.
         ranked: called after each user.
     """
     lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
     inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists)
-    seen = pc.index_in(catalogue.spelled(lists.flatten()), value_set=catalogue.names, skip_nulls=True)
-    positions, is_popular = pc.fill_null(seen, -1).to_numpy(), catalogue.cold(lists)
-    ends = np.cumsum([len(history) for history in histories])
+    seen_by, is_popular = _places(catalogue, histories), catalogue.cold(lists)
+    excluded_from = _places(catalogue, excluded or [()] * len(users))
     rows, chosen, values, flags, left = [], [], [], [], np.zeros(len(users), np.int64)
     for user, scores in enumerate(catalogue.scores(inputs, len(users))):
-        seen = np.unique(positions[ends[user] - len(histories[user]) : ends[user]])
-        seen = seen[seen >= 0]
+        seen = seen_by[user]
         if is_popular[user] and catalogue.popularity is not None:
             scores = catalogue.popularity.scores(seen)
-        excluded = seen[:0] if keep_seen else seen
-        best = catalogue.best(scores, excluded, top)
+        left_out = excluded_from[user] if keep_seen else np.union1d(seen, excluded_from[user])
+        best = catalogue.best(scores, left_out, top)
         rows.append(np.full(len(best), user))
         chosen.append(best)
-        values.append(catalogue.values(scores, excluded, best))
+        values.append(catalogue.values(scores, left_out, best))
         flags.append(np.full(len(best), POPULAR, object) if is_popular[user] else catalogue.flags[best])
-        left[user] = np.count_nonzero(catalogue.left(scores, excluded))
+        left[user] = np.count_nonzero(catalogue.left(scores, left_out))
         ranked()
     owners, best = _joined(rows, np.int64), _joined(chosen, np.int64)
     columns = [
@@ -84,6 +84,15 @@ def recommend(
         pa.array(_joined(flags, object), pa.string()),
     ]
     return Recommended(pa.table(columns, names=columns_of(catalogue)), left, unknown)
+
+
+def _places(catalogue: Catalogue, lists: Sequence[Sequence[str | None]]) -> list[np.ndarray]:
+    """The distinct places of each list's items among the candidates, ascending."""
+    items = pa.array([item for each in lists for item in each], pa.string())
+    found = pc.index_in(catalogue.spelled(items), value_set=catalogue.names, skip_nulls=True)
+    places, ends = pc.fill_null(found, -1).to_numpy(), np.cumsum([len(each) for each in lists])
+    each_list = (np.unique(places[end - len(items) : end]) for items, end in zip(lists, ends, strict=True))
+    return [own[own >= 0] for own in each_list]
 
 
 def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:

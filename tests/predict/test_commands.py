@@ -218,6 +218,26 @@ def test_seen_items_are_listed_if_they_are_kept(served: Served, tmp_path: Path) 
     assert set(found["item"]) == set(served.items) and set(seen) & set(served.items) <= set(found["item"])
 
 
+def test_what_a_user_has_bought_is_left_out_and_what_he_saw_is_listed(served: Served, tmp_path: Path) -> None:
+    (user, seen), (other, _) = list(newest(served).items())[:2]
+    first = recommended([user, "--top=3", "--keep-seen"], tmp_path / "first.csv")["item"].tolist()
+    pairs = [{"user": user, "item": item} for item in (*first[:2], "gone", first[0])]
+    bought = write(tmp_path / "bought.jsonl", pairs)
+    words = ["--keep-seen", "--top=1000", f"--exclude={bought}"]
+    assert set(recommended([user, *words], tmp_path / "one.csv")["item"]) == set(served.items) - set(first[:2])
+    named = write(tmp_path / "users.csv", [{"user": user, "history": seen}, {"user": other, "history": []}])
+    lists = recommended([f"--users={named}", *words], tmp_path / "lists.csv").groupby("user")["item"].agg(set)
+    assert lists[user] == set(served.items) - set(first[:2]) and lists[other] == set(served.items)
+
+
+def test_exclusions_without_a_user_or_an_item_are_one_line(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = write(tmp_path / "bought.jsonl", [{"user": "x", "product": "y"}])
+    assert main(["recommend", "x", "--history=a", f"--model={REGISTERED}@champion", f"--exclude={given}"]) == 2
+    assert f"{given}: has no column item" in capsys.readouterr().err
+
+
 def test_candidates_may_come_from_a_file_and_unknown_ones_are_flagged_and_last(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,7 +291,7 @@ def test_users_who_have_every_item_are_one_line(
     named = write(tmp_path / "users.csv", [{"user": "x", "history": items}])
     words = ["recommend", f"--model={REGISTERED}@champion", f"--users={named}", f"--output={tmp_path / 'o.csv'}"]
     assert main(words) == 2
-    told = f"no candidate is left for any of the 1 users: all {len(items):,} are in their histories; --keep-seen"
+    told = f"no candidate is left for any of the 1 users: all {len(items):,} are in their histories; --keep-seen lists"
     assert told in capsys.readouterr().err
 
 

@@ -168,6 +168,16 @@ def test_items_of_the_history_are_left_out_unless_they_are_kept(make: Callable[.
     assert without.unknown.tolist() == [1]
 
 
+@pytest.mark.parametrize("keep_seen", [False, True])
+def test_excluded_items_are_no_candidates_of_their_user(keep_seen: bool, make: Callable[..., Path]) -> None:
+    found, histories, excluded = catalogue(make()), [["B003"], ["B003"]], [["B001", "gone", "B003"], []]
+    lists = recommend(found, ["U1", "U2"], histories, 60, keep_seen=keep_seen, excluded=excluded)
+    assert lists.candidates.tolist() == [58, 60 if keep_seen else 59]
+    items = lists.table.to_pandas().groupby("user")["item"].agg(set)
+    assert items["U1"] == set(NAMES) - {"B001", "B003"}
+    assert items["U2"] == set(NAMES) - (set() if keep_seen else {"B003"})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [7, 25, 2048])
 def test_lists_do_not_depend_on_the_users_beside_nor_on_parts_nor_on_the_signature(

@@ -22,6 +22,7 @@ from pipelines.cli.options import (
 
 if TYPE_CHECKING:
     from components.predict.model import NamedModel
+    from components.predict.recommend import Exclusions
     from components.scoring import RawModel
     from components.scoring.catalogue import Catalogue
 
@@ -43,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", default="", metavar="FOLDER", help="records with the users' histories")
     parser.add_argument("--candidates", metavar="FILE", help="file with items to choose from (default: all items)")
     parser.add_argument(
+        "--exclude", metavar="FILE", help="file with users and items that are not for them, such as what they bought"
+    )
+    parser.add_argument(
         "--retriever", metavar="MODEL", help="a retrieval model, whose best candidates alone are scored by --model"
     )
     parser.add_argument(
@@ -56,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     from components.predict.formats import rows_file
     from components.predict.model import named_model
-    from components.predict.recommend import candidates_in
+    from components.predict.recommend import candidates_in, exclusions_in
     from components.scoring.catalogue import Catalogue
     from components.scoring.two_stages import TwoStages
 
@@ -64,10 +68,11 @@ def execute(options: argparse.Namespace) -> int:
     _check(options)
     source = input_file("--candidates", options.candidates) if options.candidates is not None else None
     users = input_file("--users", options.users) if options.users is not None else None
+    not_for = input_file("--exclude", options.exclude) if options.exclude is not None else None
     target = Path(options.output) if options.output is not None else None
     if target is not None:
         rows_file(target)
-    sources = [path for path in (source, users) if path is not None]
+    sources = [path for path in (source, users, not_for) if path is not None]
     run = run_of_model(options, options.model)
     if run is not None:
         options.data = options.data or output_of(run, "tfrecord", "tfrecord")
@@ -86,11 +91,12 @@ def execute(options: argparse.Namespace) -> int:
             _require_stages(options, first, named.raw)
             retrieval = Catalogue(first, candidates_in(source, first) if source else None)
             catalogue = TwoStages(retrieval, catalogue, options.retrieve)
+        exclusions = exclusions_in(not_for, named.raw) if not_for else None
         if options.user is None:
             assert target is not None
-            _write_all(options, named, catalogue, users, target, sources)
+            _write_all(options, named, catalogue, users, target, sources, exclusions)
         else:
-            _list_one(options, named, catalogue, target, sources)
+            _list_one(options, named, catalogue, target, sources, exclusions)
     return 0
 
 
@@ -139,7 +145,12 @@ def _require_stages(options: argparse.Namespace, first: RawModel, second: RawMod
 
 
 def _list_one(
-    options: argparse.Namespace, named: NamedModel, catalogue: Catalogue, target: Path | None, sources: list[Path]
+    options: argparse.Namespace,
+    named: NamedModel,
+    catalogue: Catalogue,
+    target: Path | None,
+    sources: list[Path],
+    exclusions: Exclusions | None,
 ) -> None:
     from components.predict.formats import rows_file, writing
     from components.predict.history import History, histories_of
@@ -153,13 +164,19 @@ def _list_one(
         ((_, (history,)),) = histories_of([options.user], options.data or named.data)
     with progress("scoring candidates", 1, "users") as bar:
         items = recommend(
-            catalogue, [options.user], [history], options.top, keep_seen=options.keep_seen, ranked=bar.advance
+            catalogue,
+            [options.user],
+            [history],
+            options.top,
+            keep_seen=options.keep_seen,
+            excluded=exclusions.of([options.user]) if exclusions else (),
+            ranked=bar.advance,
         )
     left = int(items.candidates[0])
     if not left:
         raise KfrecError(
-            f"user {options.user}: no candidate is left: all {len(catalogue.names):,} are in the history; "
-            "--keep-seen lists them, too"
+            f"user {options.user}: no candidate is left: all {len(catalogue.names):,} are in the history"
+            f"{' or excluded' if exclusions else ''}; --keep-seen lists those of the history, too"
         )
     if target is not None:
         with (
@@ -189,13 +206,16 @@ def _write_all(
     users: Path | None,
     target: Path,
     sources: list[Path],
+    exclusions: Exclusions | None,
 ) -> None:
     from components.predict.history import histories_of
     from components.predict.recommend import recommend_to_file, users_in
 
     data = options.data or named.data
     people = users_in(users, named.raw, data) if users else histories_of(None, data)
-    counts = recommend_to_file(catalogue, people, options.top, target, sources, keep_seen=options.keep_seen)
+    counts = recommend_to_file(
+        catalogue, people, options.top, target, sources, keep_seen=options.keep_seen, exclusions=exclusions
+    )
     print(
         f"{named.description}: {counts.items:,} items for {counts.users:,} users, of {len(catalogue.names):,} "
         f"candidates, in {target}"
