@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,7 @@ def test_ids_that_are_numbers_are_alike_in_files_of_all_types(tmp_path: Path) ->
     assert samples(one, "train") == samples(two, "train") and samples(one, "train")
 
 
-MOMENTS = {
+MOMENTS: dict[str, Callable[[int], str]] = {
     "seconds": lambda time: f"{time // 1000}.{time % 1000:03d}",
     "milliseconds": str,
     "microseconds": lambda time: f"{time}000",
