@@ -23,6 +23,10 @@ from components.scoring.recommend import columns_of
 Example = Callable[[], Mapping[str, np.ndarray]]
 # Length of the list that a served pair returns unless a request asks for another one.
 _TOP = 20
+_CHOICES = (
+    "`keep_seen` also ranks the items of the history, `candidates` are the items to choose from, and `exclude` those "
+    "that are left out"
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def logged(model: ExportedModel, example: Example) -> Logged:
 def _of_rows(model: RawModel) -> Logged:
     import pandas as pd
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+    from mlflow.types import ColSpec, DataType, ParamSchema, Schema, TensorSpec
     from mlflow.types.schema import AnyType, Array
 
     kinds: dict[str, Any] = {TEXT: DataType.string, TEXTS: Array(DataType.string), VALUE: AnyType()}
@@ -67,14 +71,15 @@ def _of_rows(model: RawModel) -> Logged:
         for column in model.columns
     ]
     ranks = model.column_of(CANDIDATE) is not None
-    parameters = [ParamSpec("top", DataType.long, 0), ParamSpec("keep_seen", DataType.boolean, False)]
+    if ranks and model.column_of(USER) is None:
+        inputs.append(ColSpec(DataType.string, USER, required=False))
     returned = model.nothing()
     outputs: list[ColSpec | TensorSpec] = [ColSpec(_kind_of(values), name) for name, values in returned.items()]
     outputs.append(ColSpec(DataType.integer, UNKNOWN))
     takes = "\n".join(f"- `{column.name}`: {column.help}" for column in model.columns)
     return Logged(
         Path(__file__).with_name("served.py"),
-        ModelSignature(Schema(inputs), Schema(outputs), ParamSchema(parameters if ranks else [])),
+        ModelSignature(Schema(inputs), Schema(outputs), ParamSchema(_of_lists(0) if ranks else [])),
         pd.DataFrame(model.rows.example()),
         f"Takes raw rows of the data set {model.dataset}:\n\n{takes}\n\nReturns {_names(returned)}, and as "
         f"`{UNKNOWN}` how many ids of the row the model has never seen.{_meaning(model)}"
@@ -86,7 +91,7 @@ def logged_pair(pair: Pair) -> Logged:
     """A pair, which takes users and histories and returns lists."""
     import pandas as pd
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+    from mlflow.types import ColSpec, DataType, ParamSchema, Schema
     from mlflow.types.schema import Array
 
     ranker = pair.ranker
@@ -101,13 +106,25 @@ def logged_pair(pair: Pair) -> Logged:
         ModelSignature(
             Schema([ColSpec(kinds[column.kind], column.name) for column in read]),
             Schema([ColSpec(kind, name) for name, kind in returned.items()]),
-            ParamSchema([ParamSpec("top", DataType.long, _TOP), ParamSpec("keep_seen", DataType.boolean, False)]),
+            ParamSchema(_of_lists(_TOP)),
         ),
         pd.DataFrame({column.name: ranker.rows.example()[column.name] for column in read}),
         f"Takes raw rows of the data set {ranker.dataset}:\n\n{takes}\n\nReturns the `top` best items of each row, "
         f"with the columns {_names(returned)}, as from `kfrec recommend`: of the {pair.retrieve:,} that the first "
-        "stage retrieves, in the order of the second stage; `keep_seen` also ranks the items of the history.",
+        f"stage retrieves, in the order of the second stage; {_CHOICES}.",
     )
+
+
+def _of_lists(top: int) -> list[Any]:
+    """The parameters of a request for lists, as of ``components.scoring.served.Served.predict``."""
+    from mlflow.types import DataType, ParamSpec
+
+    return [
+        ParamSpec("top", DataType.long, top),
+        ParamSpec("keep_seen", DataType.boolean, False),
+        ParamSpec("candidates", DataType.string, [], shape=(-1,)),
+        ParamSpec("exclude", DataType.string, [], shape=(-1,)),
+    ]
 
 
 def _names(outputs: Mapping[str, Any]) -> str:
@@ -142,8 +159,7 @@ def _ranking(model: RawModel) -> str:
     user, _, item, value, flag = columns_of(Catalogue(model))
     return (
         f"\n\nWith the parameter `top`, rows without `{item}` get a list of the best candidates each, with the columns "
-        f"`{user}`, `rank`, `{item}`, `{value}` and `{flag}`, as from `kfrec recommend`; `keep_seen` also ranks the "
-        "items of the history."
+        f"`{user}`, `rank`, `{item}`, `{value}` and `{flag}`, as from `kfrec recommend`; {_CHOICES}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -29,13 +30,22 @@ class Served:
         self._pair = load_pair(folder) if is_pair(folder) else None
         self.model = self._pair.ranker if self._pair else load_raw_model(folder)
 
-    def predict(self, rows: pd.DataFrame, top: int = 0, keep_seen: bool = False) -> pd.DataFrame:
+    def predict(
+        self,
+        rows: pd.DataFrame,
+        top: int = 0,
+        keep_seen: bool = False,
+        candidates: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+    ) -> pd.DataFrame:
         """Scores rows or, with ``top``, ranks the candidates of the vocabulary for each row.
 
         Args:
             rows: the model's columns; without the candidate's if ``top`` is above 0.
             top: length of a row's list; 0 scores the rows.
             keep_seen: whether items of the history are ranked, too.
+            candidates: items to rank; empty ranks all of the vocabulary.
+            exclude: items that are not ranked.
 
         Returns:
             The model's output and the number of unknown ids, a row each; or the lists of all rows, one after the other,
@@ -51,6 +61,8 @@ class Served:
         }
         item = self.model.column_of(CANDIDATE)
         if not top:
+            if len(candidates) or len(exclude):
+                raise KfrecError("parameters candidates and exclude are of lists; give the parameter top, too")
             if item is not None and item.name not in columns:
                 raise KfrecError(
                     f"the rows have no column {item.name}; give the candidates to score, or the parameter top to rank "
@@ -70,17 +82,25 @@ class Served:
                 f"the rows have a column {item.name} and the parameter top={top}; drop the column to rank all "
                 "candidates, or the parameter to score these"
             )
-        self.model.require([*columns, self.catalogue.column.name])
+        catalogue = self._catalogue(pa.array(list(candidates), pa.string())) if len(candidates) else self.catalogue
+        self.model.require([*columns, catalogue.column.name])
         by_role = {role: column for role in (USER, HISTORY) if (column := self.model.column_of(role))}
-        users, histories = (
-            columns[by_role[role].name].to_pylist() if role in by_role else [empty] * len(rows)
-            for role, empty in ((USER, ""), (HISTORY, []))
-        )
-        lists = recommend(self.catalogue, users, list(map(listed, histories)), top, keep_seen=keep_seen)
+        names = columns[by_role[USER].name].to_pylist() if USER in by_role else _users(rows)
+        histories = columns[by_role[HISTORY].name].to_pylist() if HISTORY in by_role else [[]] * len(rows)
+        excluded = [list(exclude)] * len(rows)
+        lists = recommend(catalogue, names, list(map(listed, histories)), top, keep_seen=keep_seen, excluded=excluded)
         table: pd.DataFrame = lists.table.to_pandas()
         return table
 
     @cached_property
     def catalogue(self) -> Catalogue:
         """Every candidate of the vocabulary."""
-        return self._pair.catalogue() if self._pair else Catalogue(self.model)
+        return self._catalogue(None)
+
+    def _catalogue(self, candidates: pa.Array | None) -> Catalogue:
+        return self._pair.catalogue(lambda model: candidates) if self._pair else Catalogue(self.model, candidates)
+
+
+def _users(rows: pd.DataFrame) -> list[str]:
+    """Whose lists they are, for a model that does not read users."""
+    return rows[USER].astype(str).tolist() if USER in rows.columns else [""] * len(rows)

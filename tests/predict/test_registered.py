@@ -64,6 +64,18 @@ def test_seen_items_are_ranked_if_they_are_kept(served: Served, store: str) -> N
     assert set(kept["item"]) - set(left["item"]) == set(served.rows[0]["history"]) & set(served.items)
 
 
+def test_a_request_names_what_may_be_in_its_lists(served: Served, store: str) -> None:
+    model = mlflow.pyfunc.load_model(f"models:/{REGISTERED}@champion")
+    rows, items = pd.DataFrame(served.rows[:2])[["user", "history"]], sorted(served.items)[:5]
+    given = {"top": 9, "keep_seen": True, "candidates": [*items, "new"], "exclude": items[1:3]}
+    found = model.predict(rows, params=given)
+    for user in rows["user"]:
+        assert set(found["item"][found["user"] == user]) == {items[0], *items[3:], "new"}
+    assert found.groupby("user")["item"].last().tolist() == ["new"] * 2
+    with pytest.raises(MlflowException, match="give the parameter top, too"):
+        model.predict(rows.assign(item=items[0]), params={"exclude": items})
+
+
 @pytest.mark.parametrize(
     ("columns", "top", "named"),
     [(["user", "history"], 0, "no column item"), (["user", "history", "item"], 3, "drop the column")],

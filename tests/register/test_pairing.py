@@ -116,6 +116,19 @@ def test_its_serving_input_and_signature_are_users_and_histories(shop: Path, sto
     assert [row["rank"] for row in lists] == [*range(1, len(lists) // 2 + 1)] * 2 and len(lists) == 2 * 20
 
 
+@pytest.mark.slow
+def test_lists_of_a_retrieval_model_name_their_users_and_hold_what_the_request_allows(shop: Path, store: str) -> None:
+    rows = pd.DataFrame({"user": ["U1", "nobody"], "history": [list(NAMES[-4:]), []]})
+    for name in ("retriever", "served"):
+        model = mlflow.pyfunc.load_model(f"models:/{name}@champion")
+        asked = {"top": 4, "candidates": list(NAMES[:9]), "exclude": [NAMES[3]]}
+        request = json.dumps({"dataframe_split": rows.to_dict(orient="split"), "params": asked})
+        answer = scoring_server.invocations(request, "application/json", model, model.metadata.get_input_schema())
+        lists = pd.DataFrame(json.loads(answer.response)["predictions"])
+        assert lists["user"].tolist() == ["U1"] * 4 + ["nobody"] * 4
+        assert set(lists["item"]) <= {*NAMES[:3], *NAMES[4:9]}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
