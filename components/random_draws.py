@@ -46,6 +46,11 @@ def mixed(x: np.ndarray) -> np.ndarray:
     return x ^ (x >> np.uint64(31))
 
 
+def hashes(keys: np.ndarray) -> np.ndarray:
+    """uint64 ``[n]``, uniform for distinct integers ``[n]``: a sample of keys that does not depend on their order."""
+    return mixed(keys.astype(np.int64).view(np.uint64) + GAMMA)
+
+
 def fraction_of(*key: int | str) -> float:
     """A number of [0, 1) for a key of numbers and texts, such as a seed and a name: the same on every machine."""
     digest = hashlib.blake2b("\n".join(map(str, key)).encode(), digest_size=8).digest()

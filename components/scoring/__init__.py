@@ -1,7 +1,6 @@
 """Scores samples with an exported model, including one trained on other data."""
 
 from components.scoring.controls import score_controls
-from components.scoring.explanation import explained
 from components.scoring.model import (
     ExportedModel,
     NotFinite,
@@ -11,7 +10,7 @@ from components.scoring.model import (
     open_trained,
 )
 from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model, refusal_of_rows
-from components.scoring.split import score_split
+from components.scoring.split import explained, score_split
 from components.scoring.translation import scoring_translation, translation
 
 __all__ = [

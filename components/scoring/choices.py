@@ -14,8 +14,8 @@ from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.lookup import IdLookup
 from components.feature_spec.values import read_values
 from components.progress import progress
+from components.random_draws import hashes
 from components.scoring.catalogue import Catalogue
-from components.scoring.mixing import mixed
 from components.scoring.newest import NewestSamples, choice_label, events_of, is_chosen
 from components.scoring.split import READ_AHEAD
 from components.tasks.unknown import oldest_two
@@ -128,12 +128,12 @@ def newest_choices(spec: FeatureSpec, inputs: Sequence[str], users: int) -> Newe
                 keys = np.where(np.isin(ids, known), ids, -oldest_two(events))
             else:
                 keys = first + chosen
-            near = mixed(keys) <= largest
+            near = hashes(keys) <= largest
             sampled.add(keys[near], events[near], {name: batch[name][chosen[near]] for name in inputs})
             if len(sampled) > users:
                 held = sampled.users
-                order = np.argsort(mixed(held), kind="stable")[:users]
-                largest = mixed(held)[order[-1]]
+                order = np.argsort(hashes(held), kind="stable")[:users]
+                largest = hashes(held)[order[-1]]
                 sampled.keep(held[np.sort(order)])
             first += rows
             bar.advance(rows)

@@ -11,8 +11,8 @@ import numpy as np
 from components.artifacts import open_input
 from components.feature_spec import FeatureSpec
 from components.progress import progress
+from components.random_draws import hashes
 from components.scoring.columns import KeptColumns
-from components.scoring.mixing import mixed
 from components.scoring.model import ExportedModel, NotFinite, joined
 from components.scoring.split import in_place, targets_of, translated
 from components.tasks import Baselines, Controlled, Controls, Kept, Samples, Scores
@@ -118,8 +118,8 @@ def _columns(
 
 
 def _of_groups(batches: Iterator[Samples], group: str, below: np.uint64) -> Samples:
-    """The samples of the groups whose mixed ids are below a number."""
-    parts = [{name: values[mixed(batch[group]) < below] for name, values in batch.items()} for batch in batches]
+    """The samples of the groups whose hashed ids are below a number."""
+    parts = [{name: values[hashes(batch[group]) < below] for name, values in batch.items()} for batch in batches]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

@@ -10,12 +10,17 @@ import numpy as np
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.side_tables import side_tables
+from components.feature_spec.spec import TEST
+from components.models.explained import Explained
 from components.progress import progress
 from components.scoring.columns import KeptColumns
 from components.scoring.model import ExportedModel, joined
+from components.scoring.newest import choice_label, is_chosen
 from components.tasks import Kept, Scores
 
 READ_AHEAD = 2  # batches
+# Explained samples: enough for two digits of shares, and fewer than an evaluation batch.
+_EXPLAINED = 1024
 T = TypeVar("T")
 
 
@@ -46,7 +51,7 @@ def score_split(
 
     columns = KeptColumns(spec, keep)
     wanted = dict.fromkeys((*(target.name for target in spec.targets), *columns.features, *model.inputs))
-    records = Records(spec, "test", features=list(wanted))
+    records = Records(spec, TEST, features=list(wanted))
     if not records.rows:
         raise KfrecError(f"{spec.folder}: split test has no samples; the data is too small for a held-out split")
     targets, scores = [], []
@@ -67,6 +72,24 @@ def score_split(
             bar.advance(len(next(iter(scores[-1].values()))))
     kept = columns.arrays()
     return Scores(joined(targets), joined(scores), kept, columns.names(kept), tables=side_tables(spec.folder))
+
+
+def explained(spec: FeatureSpec, model: ExportedModel, lookups: Mapping[str, np.ndarray]) -> Explained | None:
+    """A model's explanation of its outputs for the first test samples; None if it explains nothing.
+
+    Args:
+        spec: the data.
+        model: the model.
+        lookups: as for ``score_split``.
+    """
+    from components.records import Records  # with Numba, as in score_split
+
+    if model.explain is None:
+        return None
+    samples = next(Records(spec, TEST, features=list(spec.sources[TEST].features)).batches(_EXPLAINED))
+    values = model.explained(translated({name: samples[name] for name in model.inputs}, lookups))
+    chosen = is_chosen(choice_label(spec), samples, len(samples[model.inputs[0]]))
+    return Explained(spec, samples, chosen, values)
 
 
 def targets_of(spec: FeatureSpec, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
