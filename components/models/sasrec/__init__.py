@@ -24,7 +24,7 @@ MODEL = ModelDefinition(
     needs=(Channel.POSITIVE,),
     defaults={
         "epochs": 100,
-        "patience": 10,
+        "patience": 20,
         "global_batch_size": 256,
     },
     dataset_defaults=dict.fromkeys(("amazon_reviews", "events", "movielens"), _ON_HISTORIES),
