@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from components import registry
 from components.artifacts import Artifact, publishing
 from components.artifacts.notes import read_notes
 from components.checks import PROFILE
 from components.checks.profile import Profile, read_profile
+from components.datasets.raw_rows import CANDIDATE
 from components.errors import KfrecError
-from components.evaluate.ranking import ranking_metrics
-from components.feature_spec import FeatureSpec, load_feature_spec
+from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.metrics import CONFIDENCE
 from components.models.explained import Explained
+from components.progress import warn
 from components.report import Section
 from components.report.page import Facts, render
 from components.scoring import (
+    ExportedModel,
     explained,
     load_model,
     open_test_split,
     open_trained,
+    raw_model,
     score_controls,
     score_split,
     scoring_translation,
 )
 from components.scoring.predictions import write_predictions
+from components.scoring.ranked_users import rank_test_users
 from components.scoring.raw_ids import raw_ids
 from components.steps.catalog import EvaluateParameters
 from components.steps.recorded import recorded
@@ -92,7 +99,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             )
             scores = replace(scores, controlled=controlled)
         measured = _with_best(measured_by(task, scores, parameters), spec, task)
-        measured.metrics.update(ranking_metrics(spec, exported, task, parameters, lookups))
+        measured.metrics.update(_ranking_metrics(spec, exported, task, parameters, lookups))
         trained_with, run_id = exported.parameters, parameters.run_id or tracked.id
         explanation = _explanation(str(trained_with.get("model_type", "")), explained(spec, exported, lookups))
         facts = _facts(spec, trained_with, model, inputs, run_id, profile, explanation)
@@ -105,6 +112,30 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             staging.rows["test"] = scores.rows
         _track(tracked, measured, evaluation)
     return {**staging.rows, "summary": _headline(measured.metrics, task, evaluation)}
+
+
+def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
+    """Fills the outputs that the KFP UI renders.
+
+    Args:
+        folders: of the step, by name.
+        arguments: of the component function, by name: ``metrics``, an ``Output[Metrics]``; ``classification_metrics``,
+            an ``Output[ClassificationMetrics]``, whose curve has at most 200 points and finite thresholds, because it
+            travels inside the artifact's metadata; and ``report``, an ``Output[HTML]``.
+    """
+    folder, report = folders["evaluation"], Path(arguments["report"].path)
+    found = json.loads((folder / "metrics.json").read_text())
+    for name, value in found.items():
+        if isinstance(value, (int, float)):
+            arguments["metrics"].log_metric(name, value)
+    classification = arguments["classification_metrics"]
+    if (folder / "roc.json").is_file():
+        roc = json.loads((folder / "roc.json").read_text())
+        classification.log_roc_curve(roc["false_positive_rate"], roc["true_positive_rate"], roc["threshold"])
+    if confusion := found.get("confusion"):
+        classification.log_confusion_matrix(confusion["classes"], confusion["matrix"])
+    report.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(folder / "report.html", report)
 
 
 def measured_by(task: TaskDefinition, scores: Scores, parameters: Any) -> Measured:
@@ -128,6 +159,32 @@ def measured_by(task: TaskDefinition, scores: Scores, parameters: Any) -> Measur
         if not math.isfinite(value):
             raise KfrecError(f"{what} {value} in {place}; leave an undefined number out, or make it None")
     return measured
+
+
+def _ranking_metrics(
+    spec: FeatureSpec, model: ExportedModel, task: TaskDefinition, parameters: Any, lookups: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """Metrics of ranking the whole catalogue; empty if the task has none, or the data no histories."""
+    measure = task.catalogue
+    has_histories = all(spec.channels.get(name) for name in (Channel.TARGET, Channel.POSITIVE))
+    if measure is None or not has_histories or not measure.users(parameters):
+        return {}
+    try:
+        raw = raw_model(model)
+    except KfrecError as error:
+        warn("evaluate", "no ranking of all items", f"no ranking of all items: {error}")
+        return {}
+    if raw.column_of(CANDIDATE) is None:
+        return {}
+    ranked = rank_test_users(
+        spec,
+        raw,
+        lookups,
+        users=measure.users(parameters),
+        scores=measure.scores(parameters),
+        top=measure.top(parameters),
+    )
+    return {} if ranked is None else measure.measure(ranked)
 
 
 def _numbers(body: Any, place: str = "") -> Iterator[tuple[str, float]]:

@@ -6,12 +6,10 @@ Throughout, ``labels`` are 0 or 1, higher ``scores`` mean a more likely 1, and b
 from components.metrics.band import RocBands, roc_bands
 from components.metrics.bootstrap import CONFIDENCE, Interval, ResampledAuc, auc_interval, mean_interval, resampled_auc
 from components.metrics.calibration import Calibration, calibration
+from components.metrics.curves import auc_of_histograms, precision_recall_curve, roc_auc, roc_curve
 from components.metrics.delong import delong_interval
 from components.metrics.grouped import FEWEST, GroupedAuc, auc_by_bucket, auc_by_group, grouped_auc
-from components.metrics.log_loss import log_loss
 from components.metrics.mean_average_precision import RankedGroups
-from components.metrics.precision_recall import average_precision, precision_recall_curve
-from components.metrics.roc import auc_of_histograms, roc_auc, roc_curve
 
 __all__ = [
     "CONFIDENCE",
@@ -26,11 +24,9 @@ __all__ = [
     "auc_by_group",
     "auc_interval",
     "auc_of_histograms",
-    "average_precision",
     "calibration",
     "delong_interval",
     "grouped_auc",
-    "log_loss",
     "mean_interval",
     "precision_recall_curve",
     "resampled_auc",

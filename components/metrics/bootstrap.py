@@ -28,6 +28,10 @@ class Interval:
     high: float
     units: int | None = field(default=None, compare=False, kw_only=True)
 
+    def metrics(self, name: str) -> dict[str, float]:
+        """The estimate under the name, and the ends under the name with ``_low`` and ``_high``."""
+        return {name: self.estimate, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 def auc_interval(
     labels: np.ndarray,

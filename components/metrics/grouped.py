@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from components.metrics.curves import roc_auc
 from components.metrics.delong import delong_interval, units_in
-from components.metrics.roc import roc_auc
 
 # Minimum number of users, or samples, per class for an interval of a group's AUC.
 FEWEST = 10
@@ -23,13 +23,11 @@ class GroupedAuc:
         auc: the mean, weighted by samples; nan if no group has both classes.
         groups: number of groups with both classes.
         left_out: number of groups with one class, which have no AUC.
-        samples: samples of the groups with both classes.
     """
 
     auc: float
     groups: int
     left_out: int
-    samples: int
 
 
 def grouped_auc(labels: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> GroupedAuc:
@@ -47,7 +45,7 @@ def grouped_auc(labels: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> G
         groups: the user of each sample.
     """
     if not len(labels):
-        return GroupedAuc(float("nan"), 0, 0, 0)
+        return GroupedAuc(float("nan"), 0, 0)
     order = np.lexsort((scores, groups))
     group, score, positive = groups[order], scores[order], np.asarray(labels)[order] > 0
     new_group = np.append(True, group[1:] != group[:-1])
@@ -65,7 +63,7 @@ def grouped_auc(labels: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> G
     auc = (rank_sum[counts] - p * (p + 1) / 2) / (p * n)
     samples = int((p + n).sum())
     mean = float(auc @ (p + n) / samples) if samples else float("nan")
-    return GroupedAuc(mean, int(counts.sum()), int((~counts).sum()), samples)
+    return GroupedAuc(mean, int(counts.sum()), int((~counts).sum()))
 
 
 def auc_by_bucket(

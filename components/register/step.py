@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from components.parameters import parameters_of
 from components.register.comparison import METRICS, Candidate
 from components.register.gate import Decision
 from components.register.logged import logged
-from components.register.page import decision_page
 from components.register.pairing import Registered, register_pair
 from components.register.promotion import basis_of, settle
 from components.register.registry import Registry
+from components.report import Card, Section, Story
+from components.report.page import Facts, render
 from components.scoring import (
     ExportedModel,
     describe_model,
@@ -34,7 +36,7 @@ from components.scoring.model import MODEL_FILES
 from components.scoring.predictions import FILENAME as PREDICTIONS
 from components.steps.catalog import RegisterParameters
 from components.steps.recorded import recorded
-from components.tasks import TaskDefinition
+from components.tasks import Metric, TaskDefinition
 from components.tasks.pairing import require_names
 from components.tracking import log_extensions, tracked_run
 from components.tracking.champion import require_name
@@ -98,16 +100,18 @@ def run(
         body |= {"pair": about_pair} if about_pair else {}
         with publishing(registration, step="register", inputs=inputs, parameters=recorded(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
-            content = (
-                parameters.registered_model,
-                int(version.version),
-                decision,
-                sections,
-                task.metrics,
-                origin,
-                inputs,
+            facts = Facts(
+                title=parameters.registered_model,
+                run="",
+                parameters={},
+                training={},
+                data=origin,
+                origins={name: artifact.digest for name, artifact in inputs.items()},
+                about="Promotion decision about",
+                written="Written by the register step of kfrec. The decision is in registration.json.",
             )
-            (staging.path / "decision.html").write_text(decision_page(*content))
+            page = _decision_page(int(version.version), decision, sections, task.primary, facts)
+            (staging.path / "decision.html").write_text(page)
             if isinstance(pair, Registered):
                 (staging.path / "pair.json").write_text(json.dumps(pair.body, indent=2) + "\n")
             staging.rows["models"] = 1
@@ -123,6 +127,35 @@ def run(
     about = [f"kfrec predict will refuse it: {refusal}"] if refusal else []
     about += [about_pair] if about_pair else []
     return {**staging.rows, "summary": "; ".join([verdict, *about])}
+
+
+def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
+    """Fills the component's output ``decision``, an ``Output[HTML]``; ``folders`` are the step's, by name."""
+    page = Path(arguments["decision"].path)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(folders["registration"] / "decision.html", page)
+
+
+def _decision_page(version: int, decision: Decision, sections: Sequence[Section], metric: Metric, facts: Facts) -> str:
+    """The decision with its numbers and curves, as a complete HTML document.
+
+    Args:
+        sections: of the task, if this step compared the model with a champion.
+        metric: the primary one.
+    """
+    label = metric.label
+    cards = [Card(f"Test {label}", decision.score, "of this model", main=True)]
+    if decision.champion_score is not None:
+        cards.append(Card("Champion", decision.champion_score, f"version {decision.champion_version}"))
+    if decision.difference is not None and decision.confidence_interval is not None:
+        low, high = decision.confidence_interval
+        is_better = decision.difference >= 0 if metric.higher_is_better else decision.difference <= 0
+        # In the direction that the card names.
+        ends = sorted((low, high) if decision.difference >= 0 else (-low, -high))
+        direction = "Better by" if is_better else "Worse by"
+        cards.append(Card(direction, abs(decision.difference), f"{ends[0]:+.4f} to {ends[1]:+.4f}"))
+    story = Story(f"Version {version} is the {decision.alias}", decision.reason, cards, sections)
+    return render(story, facts, [metric])
 
 
 def _basis(parameters: RegisterParameters, task: TaskDefinition, evaluated: Artifact) -> str:

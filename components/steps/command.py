@@ -96,7 +96,7 @@ def _component(step: Step, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         results = call(step, values, folders)
         if step.shown:
             paths = {name: Path(folder) for name, folder in folders.items()}
-            importlib.import_module(f"components.{step.name}.visualise").show(paths, arguments)
+            importlib.import_module(f"components.{step.name}.step").show(paths, arguments)
     for name in remote:
         made = open_artifact(arguments[name].path)
         arguments[name].metadata.update(

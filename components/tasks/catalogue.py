@@ -12,6 +12,8 @@ Metrics for Item Recommendation", 2020). Intervals are bootstrapped over users.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,22 +21,38 @@ import numpy as np
 from components.metrics import CONFIDENCE, mean_interval
 from components.parameters import param
 from components.report import Figure, Section, table
-from components.tasks.definition import Ranked
-
-# Parameters of the evaluate step.
-CATALOGUE_USERS = param(300, "Test users for whom all items are ranked; 0 leaves it out", unit="users", at_least=0)
-CATALOGUE_SCORES = param(
-    3_000_000,
-    "Most scores of that ranking, users times items; a larger catalogue is ranked for fewer users",
-    unit="scores",
-    at_least=1,
-)
-CATALOGUE_TOP = param(10, "Items of a list, the K of HR@K and NDCG@K", unit="items", at_least=1, at_most=1000)
+from components.tasks.definition import CatalogueMeasure, Ranked
 
 # Recall is at this many times K.
 DEEPER = 10
 ABOUT = "catalogue"
 _LEVELS = {"": "Model", "popularity_": "Popularity"}
+
+
+@dataclass(frozen=True)
+class CatalogueEvaluation:
+    """Parameters of the evaluate step."""
+
+    catalogue_users: int = param(
+        300, "Test users for whom all items are ranked; 0 leaves it out", unit="users", at_least=0
+    )
+    catalogue_scores: int = param(
+        3_000_000,
+        "Most scores of that ranking, users times items; a larger catalogue is ranked for fewer users",
+        unit="scores",
+        at_least=1,
+    )
+    catalogue_top: int = param(10, "Items of a list, the K of HR@K and NDCG@K", unit="items", at_least=1, at_most=1000)
+
+
+def hits(ranks: np.ndarray, k: int) -> np.ndarray:
+    """1 where the target is among the first k, else 0; float64 ``[n]``."""
+    return (ranks <= k).astype(np.float64)
+
+
+def discounted_gains(ranks: np.ndarray, k: int) -> np.ndarray:
+    """``1 / log2(1 + rank)`` where the target is among the first k, else 0; float64 ``[n]``."""
+    return np.where(ranks <= k, 1 / np.log2(1 + ranks.astype(np.float64)), 0.0)
 
 
 def measure_catalogue(ranked: Ranked) -> dict[str, Any]:
@@ -48,30 +66,32 @@ def measure_catalogue(ranked: Ranked) -> dict[str, Any]:
     }
     ours = _of_users(ranked.ranks, ranked.top)
     for name, values in ours.items():
-        metrics |= _with_interval(f"test_{name}", values)
+        metrics |= mean_interval(values).metrics(f"test_{name}")
     metrics[f"test_coverage_at_{ranked.top}"] = _coverage(ranked.lists, ranked.candidates)
     if ranked.popularity_ranks is None or ranked.popularity_lists is None:
         return metrics
     for name, values in _of_users(ranked.popularity_ranks, ranked.top).items():
-        metrics |= _with_interval(f"test_popularity_{name}", values)
-        metrics |= _with_interval(f"test_{name}_above_popularity", ours[name] - values)
+        metrics |= mean_interval(values).metrics(f"test_popularity_{name}")
+        metrics |= mean_interval(ours[name] - values).metrics(f"test_{name}_above_popularity")
     metrics[f"test_popularity_coverage_at_{ranked.top}"] = _coverage(ranked.popularity_lists, ranked.candidates)
     return metrics
 
 
+CATALOGUE = CatalogueMeasure(
+    users=attrgetter("catalogue_users"),
+    scores=attrgetter("catalogue_scores"),
+    top=attrgetter("catalogue_top"),
+    measure=measure_catalogue,
+)
+
+
 def _of_users(ranks: np.ndarray, top: int) -> dict[str, np.ndarray]:
     """The metrics of each user, ``[users]``, by name."""
-    gains = np.where(ranks <= top, 1 / np.log2(1 + ranks), 0.0)
     return {
-        f"hr_at_{top}": (ranks <= top).astype(np.float64),
-        f"ndcg_at_{top}": gains,
-        f"recall_at_{DEEPER * top}": (ranks <= DEEPER * top).astype(np.float64),
+        f"hr_at_{top}": hits(ranks, top),
+        f"ndcg_at_{top}": discounted_gains(ranks, top),
+        f"recall_at_{DEEPER * top}": hits(ranks, DEEPER * top),
     }
-
-
-def _with_interval(name: str, values: np.ndarray) -> dict[str, float]:
-    interval = mean_interval(values)
-    return {name: interval.estimate, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
 def _coverage(lists: np.ndarray, candidates: int) -> float:

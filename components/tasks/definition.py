@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from components.metrics import Interval
     from components.report import Section, Story
 
+# Name to tensor, [B, ...] each.
+Tensors = Mapping[str, "tf.Tensor"]
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -132,12 +135,7 @@ class Exchange(Protocol):
 class Streaming(Protocol):
     """Metrics accumulated over batches and ranks; a ``tf.Module`` on the device."""
 
-    def update(
-        self,
-        targets: Mapping[str, tf.Tensor],
-        outputs: Mapping[str, tf.Tensor],
-        kept: Mapping[str, tf.Tensor],
-    ) -> None:
+    def update(self, targets: Tensors, outputs: Tensors, kept: Tensors) -> None:
         """Adds the samples of a batch; runs inside ``tf.function``.
 
         Args:
@@ -214,7 +212,7 @@ class TaskDefinition:
     evaluation: type
     decision: type
     kept: tuple[Kept, ...]
-    serve: Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
+    serve: Callable[[Tensors], Tensors]
     streaming: Callable[[bool, Any], Streaming]
     require: Callable[[Scores, object], None]
     measure: Callable[[Scores, Any], Measured]

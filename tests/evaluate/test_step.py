@@ -298,6 +298,6 @@ def test_data_without_users_or_histories_is_evaluated_too() -> None:
     random = np.random.default_rng(0)
     probabilities = random.random(200, dtype=np.float32)
     labels = (random.random(200) < probabilities).astype(np.int8)
-    metrics = measure(binary_scores(labels, probabilities)).metrics
+    metrics = measure(binary_scores(labels, probabilities), None).metrics
     assert "test_grouped_auc" not in metrics
     assert not [name for name in metrics if name.startswith("by_")]

@@ -29,7 +29,7 @@ def test_grouped_auc_is_the_mean_over_users_weighted_by_samples(levels: int) -> 
 
 def test_users_with_one_class_are_left_out_and_counted() -> None:
     result = grouped_auc(np.array([1, 0, 1, 1]), np.array([0.9, 0.1, 0.2, 0.3]), np.array([7, 7, 8, 8]))
-    assert (result.auc, result.groups, result.left_out, result.samples) == (1.0, 1, 1, 2)
+    assert (result.auc, result.groups, result.left_out) == (1.0, 1, 1)
 
 
 def test_no_user_with_both_classes_has_no_grouped_auc() -> None:

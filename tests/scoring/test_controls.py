@@ -19,11 +19,9 @@ from components.scoring import ExportedModel, open_test_split, score_controls, s
 from components.scoring.controls import fit_baselines
 from components.scoring.signature import Output
 from components.tasks import Controlled
-from components.tasks.click import TASK
-from components.tasks.click.baselines import HistoryBaselines, history_baselines
+from components.tasks.click import TASK, ClickEvaluation
+from components.tasks.click.baselines import HistoryBaselines, history_baselines, history_pairs
 from components.tasks.click.controls import controls
-from components.tasks.click.history import history_pairs
-from components.tasks.click.parameters import ClickEvaluation
 from tests.binary import probabilities_of
 from tests.fakes.object_stores import BUCKET
 from tests.fakes.small_histories import FIRST_ID, ITEMS, UNKNOWN, draw, write

@@ -8,8 +8,7 @@ import pytest
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.tasks import Measured, Scores, kept_features
 from components.tasks.click import TASK
-from components.tasks.click.groups import CATEGORIES, group_series, measure_groups, popularity_bounds
-from components.tasks.click.measure import measure
+from components.tasks.click.measure import CATEGORIES, group_series, measure_groups, popularity_bounds
 from tests.binary import binary_scores, probabilities_of
 
 
@@ -49,11 +48,11 @@ def test_samples_of_one_popularity_are_one_group(values: np.ndarray) -> None:
 def test_categories_with_most_samples_are_named_and_the_others_pooled() -> None:
     random = np.random.default_rng(2)
     given = scores(np.repeat(np.arange(1, 31), np.arange(60, 30, -1))[random.permutation(1365)])
-    groups = measure(given).metrics["by_category"]
+    groups = TASK.measure(given, None).metrics["by_category"]
     assert [group["category"] for group in groups[:3]] == ["Skin/<Care>", "Hair", "id 3"]
     assert (groups[-1]["category"], groups[-1]["pooled"]) == ("others", 30 - CATEGORIES)
     assert sum(group["rows"] for group in groups) == 1365
-    table = report(measure(given))["AUC by category of the candidate"]
+    table = report(TASK.measure(given, None))["AUC by category of the candidate"]
     assert "<td>Skin/&lt;Care&gt;</td><td>60</td>" in table and "<td>18 others</td>" in table
 
 
@@ -61,7 +60,7 @@ def test_small_groups_and_those_of_one_class_say_so_and_show_no_auc() -> None:
     categories = np.repeat([1, 2, 3, 4], [200, 12, 40, 40])
     labels = np.concatenate([np.arange(212) % 2, np.ones(40), np.zeros(40)]).astype(np.int8)
     given = scores(categories, labels)
-    rows = re.findall("<tr>(.*?)</tr>", report(measure(given))["AUC by category of the candidate"])
+    rows = re.findall("<tr>(.*?)</tr>", report(TASK.measure(given, None))["AUC by category of the candidate"])
     told = [re.findall("<td>(.*?)</td>", row)[3] for row in rows[1:]]
     assert re.fullmatch(r"0\.\d{3}", told[0]) and told[1:] == ["all clicked", "none clicked", "too few"]
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.metrics import auc_interval, roc_auc
 from components.tasks import Controlled
-from components.tasks.binary.logistic import fit_logistic
+from components.tasks.binary.columns import fit_logistic
 from components.tasks.binary.measure import measure_binary_controls
-from components.tasks.click import AUC, TASK
-from components.tasks.click.controls import auc_intervals, controls
-from components.tasks.click.history import SPANS, history_pairs, recency_counts
-from components.tasks.click.measure import measure
-from components.tasks.click.parameters import ClickDecision, ClickEvaluation
-from components.tasks.click.probes import other_history
+from components.tasks.click import AUC, TASK, ClickDecision, ClickEvaluation
+from components.tasks.click.baselines import SPANS, history_pairs, recency_counts
+from components.tasks.click.controls import auc_intervals, controls, other_history
 from components.tasks.unknown import oldest_two, told_apart
 from tests.binary import binary_scores, probabilities_of
 from tests.fakes.small_histories import UNKNOWN, specification
@@ -60,24 +57,26 @@ def test_histories_are_exchanged_between_users_as_a_whole() -> None:
     assert len({*zip(users.tolist(), given.tolist(), strict=True)}) == len(set(given.tolist())) == 20
 
 
-def test_the_regression_is_the_one_of_scikit_learn() -> None:
+def test_the_regression_finds_the_log_odds_whatever_the_scale_of_a_column() -> None:
     random = np.random.default_rng(0)
-    columns = random.normal(size=(2000, 4)) * [1, 10, 0.1, 1] + [0, 5, 0, 1]
-    labels = random.random(2000) < 1 / (1 + np.exp(-(columns @ [1.0, 0.1, -5, 0.3] - 1)))
-    columns = np.column_stack([columns, np.full(2000, 7.0)])  # a constant says nothing
-    found = fit_logistic(columns, labels)
-    scaled = (columns[:, :4] - columns[:, :4].mean(0)) / columns[:, :4].std(0)
-    reference = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(scaled, labels)
-    np.testing.assert_allclose(found.weights[:4], reference.coef_[0], rtol=1e-4)
-    assert found.intercept == pytest.approx(reference.intercept_[0], rel=1e-4)
-    assert found.weights[4] == 0
+    columns = random.normal(size=(200_000, 4)) * [1, 10, 0.1, 1] + [0, 5, 0, 1]
+    log_odds = columns @ [1.0, 0.1, -5, 0.3] - 1
+    labels = random.random(len(columns)) < 1 / (1 + np.exp(-log_odds))
+    columns = np.column_stack([columns, np.full(len(columns), 7.0)])  # a constant says nothing
+    found = fit_logistic(columns, labels).decision_function(columns)
+    np.testing.assert_allclose(found, log_odds, atol=0.1)
 
 
 def test_the_regression_of_separable_classes_is_finite() -> None:
     columns = np.linspace(-1, 1, 1000)[:, None]
-    found = fit_logistic(columns, columns[:, 0] > 0)
-    assert np.isfinite(found.weights).all()
-    assert roc_auc(columns[:, 0] > 0, found.logits(columns)) == 1
+    found = fit_logistic(columns, columns[:, 0] > 0).decision_function(columns)
+    assert np.isfinite(found).all()
+    assert roc_auc(columns[:, 0] > 0, found) == 1
+
+
+def test_a_saturated_wrong_prediction_costs_a_finite_log_loss() -> None:
+    scores = binary_scores(np.array([0, 1], np.int8), np.array([1.0, 1.0], np.float32))
+    assert TASK.measure(scores, None).metrics["test_logloss"] == pytest.approx(-math.log(1e-7) / 2, rel=1e-3)
 
 
 def drawn(better: float, rows: int = 2000) -> Controlled:
@@ -134,7 +133,7 @@ def test_without_a_baseline_nothing_is_required() -> None:
 
 def whole(controlled: Controlled, **more: Any) -> str:
     """The section of the report, as text."""
-    measured = measure(replace(controlled.model, controlled=controlled))
+    measured = TASK.measure(replace(controlled.model, controlled=controlled), None)
     (section,) = TASK.story(replace(measured, metrics={**measured.metrics, **more})).first
     return section.text + "".join(figure.chart for figure in section.figures)
 
@@ -159,7 +158,7 @@ def test_data_without_columns_and_histories_have_no_controls_and_the_report_no_s
     spec = FeatureSpec(features, given.sources, channels)
     assert controls(spec, ClickEvaluation()) is None
     model = drawn(0.5).model
-    (section,) = TASK.story(measure(model)).first
+    (section,) = TASK.story(TASK.measure(model, None)).first
     assert not section.figures
 
 

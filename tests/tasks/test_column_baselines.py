@@ -11,8 +11,7 @@ import pytest
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec
 from components.metrics import roc_auc
 from components.tasks.binary.columns import ColumnBaselines, column_baselines
-from components.tasks.click import TASK
-from components.tasks.click.parameters import ClickEvaluation
+from components.tasks.click import TASK, ClickEvaluation
 
 Samples = Mapping[str, np.ndarray]
 FEATURES = (

@@ -15,9 +15,8 @@ from components.feature_spec import Channel, Feature, FeatureSpec
 from components.metrics import mean_interval
 from components.tasks import Controlled, Measured, Scores
 from components.tasks.controls import BASELINE
-from components.tasks.next_item import TASK
+from components.tasks.next_item import TASK, NextItemDecision, NextItemEvaluation, NextItemTraining
 from components.tasks.next_item.baselines import POPULARITY, NextItemBaselines
-from components.tasks.next_item.parameters import NextItemDecision, NextItemEvaluation, NextItemTraining
 from components.train.loop.ranks import Alone
 
 PARAMETERS = NextItemEvaluation(list_length=5)

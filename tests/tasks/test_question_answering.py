@@ -27,7 +27,7 @@ from components.parameters import build
 from components.scoring.predictions import read_predictions, write_predictions
 from components.steps.catalog import STEPS
 from components.tasks import ReadingTables, Scores
-from components.tasks.question_answering.parameters import AnswerDecision, AnswerEvaluation
+from components.tasks.question_answering import AnswerDecision, AnswerEvaluation
 from components.tasks.question_answering.streaming import AnswerMetrics
 from components.text.settings import AnswerSettings
 from components.text.tables import WINDOW, QuestionTables

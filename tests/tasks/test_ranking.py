@@ -9,14 +9,14 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.metrics import log_loss
 
 from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec
-from components.metrics import RankedGroups, log_loss, roc_auc
+from components.metrics import RankedGroups, roc_auc
 from components.report.page import Facts, render
 from components.tasks import Controlled, Scores, missing_column
-from components.tasks.ranking import TASK
-from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
+from components.tasks.ranking import TASK, RankingDecision, RankingEvaluation, RankingTraining
 from components.tasks.ranking.streaming import RankingMetrics
 from components.train.loop.ranks import Alone, owners_of
 from tests.binary import binary_scores, probabilities_of, update
@@ -56,7 +56,7 @@ def drawn(rows: int = 500, groups: int = 90, seed: int = 0) -> tuple[np.ndarray,
 
 
 def collected(labels: np.ndarray, logits: np.ndarray, groups: np.ndarray, batch: int) -> RankingMetrics:
-    metrics = RankingMetrics(training=False, k=K)
+    metrics = RankingMetrics(False, RankingTraining(map_k=K))
     add = tf.function(partial(update, metrics), autograph=False)
     for begin in range(0, len(labels), batch):
         part = slice(begin, begin + batch)

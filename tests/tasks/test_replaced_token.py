@@ -16,9 +16,9 @@ from components.errors import KfrecError
 from components.metrics import roc_auc
 from components.registry import task
 from components.tasks import Controlled, Scores
+from components.tasks.replaced_token import ReplacedTokenEvaluation
 from components.tasks.replaced_token.baselines import BIGRAM, UNIGRAM, TokenCounts, controls
 from components.tasks.replaced_token.measure import loss_interval, loss_sums, losses_of
-from components.tasks.replaced_token.parameters import ReplacedTokenEvaluation
 from components.text.outputs import CORRUPTED, MASKED, MASKED_CORRECT, MASKED_LOSS, PADDING, REPLACED, REPLACED_LOGIT
 from components.train.loop.ranks import Alone
 from tests.train.texts import LENGTH, SPECIAL, VOCABULARY, specification, texts

@@ -176,7 +176,8 @@ class Step:
         outputs: folders it writes, name to description.
         rows: names of the counts that add up to its output rows, as far as they are returned; empty is the first one.
         results: its other return values, name to type; outputs of its KFP component.
-        shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
+        shown: outputs of its KFP component that the UI draws, name to KFP's type; ``show`` of its module ``step``
+            fills them.
         chosen_by: the parameters that select a data set, model or task with its own parameters or defaults.
         added: takes their values and returns the dataclasses of these parameters, if there are any.
         varying: patterns of output files that differ between otherwise equal runs (times, paths, run ids, versions,

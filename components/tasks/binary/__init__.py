@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,33 +16,43 @@ from components.tasks.scores import Scores
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Parameters of the evaluate step.
-CONTROL_SAMPLES = param(
-    50_000,
-    "Test samples that tell what the score rests on, scored by the built-in baseline, and with other histories, empty "
-    "ones and unknown users where the data have them; 0 leaves that out",
-    unit="samples",
-    at_least=0,
-)
-BASELINE_SAMPLES = param(
-    200_000,
-    "Training samples that the built-in baseline is fitted on; 0 leaves it out",
-    unit="samples",
-    at_least=0,
-)
-IMPORTANCE_SAMPLES = param(
-    10_000,
-    "Test samples on which the columns of a table are shuffled one by one, to tell what each adds; 0 leaves that out",
-    unit="samples",
-    at_least=0,
-)
-# Parameter of the register step.
-REQUIRE_BASELINE = param(
-    True,
-    "Promote a model only if its primary metric on the test split is above that of the built-in baseline by more than "
-    "chance: a logistic regression on counts of the history, or on click rates of the columns' values. Models that are "
-    "baselines themselves are exempt",
-)
+
+@dataclass(frozen=True)
+class BinaryEvaluation:
+    """Parameters of the evaluate step."""
+
+    control_samples: int = param(
+        50_000,
+        "Test samples that tell what the score rests on, scored by the built-in baseline, and with other histories, "
+        "empty ones and unknown users where the data have them; 0 leaves that out",
+        unit="samples",
+        at_least=0,
+    )
+    baseline_samples: int = param(
+        200_000,
+        "Training samples that the built-in baseline is fitted on; 0 leaves it out",
+        unit="samples",
+        at_least=0,
+    )
+    importance_samples: int = param(
+        10_000,
+        "Test samples on which the columns of a table are shuffled one by one, to tell what each adds; 0 leaves that "
+        "out",
+        unit="samples",
+        at_least=0,
+    )
+
+
+@dataclass(frozen=True)
+class BinaryDecision:
+    """Parameters of the register step."""
+
+    require_baseline: bool = param(
+        True,
+        "Promote a model only if its primary metric on the test split is above that of the built-in baseline by more "
+        "than chance: a logistic regression on counts of the history, or on click rates of the columns' values. Models "
+        "that are baselines themselves are exempt",
+    )
 
 
 def served(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.metrics import roc_auc
-from components.tasks.binary.logistic import LogisticRegression, fit_logistic
 from components.tasks.controls import BASELINE, Samples
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 BEST_COLUMN = "best_column"
 _CHANNELS = (
@@ -51,7 +53,7 @@ class ColumnBaselines:
     def __init__(self, spec: FeatureSpec, features: Iterable[Feature]) -> None:
         self._label = spec.targets[0].name
         self._columns = [_Column(feature) for feature in features]
-        self._regression: LogisticRegression | None = None
+        self._regression: Pipeline | None = None
         self._best = 0
 
     @property
@@ -82,7 +84,7 @@ class ColumnBaselines:
         if self._regression is None:
             return {}
         log_odds = self._log_odds(samples)
-        return {BASELINE: self._regression.logits(log_odds), BEST_COLUMN: log_odds[:, self._best]}
+        return {BASELINE: self._regression.decision_function(log_odds), BEST_COLUMN: log_odds[:, self._best]}
 
     def _log_odds(self, samples: Samples) -> np.ndarray:
         """float64 ``[n, columns]``."""
@@ -130,6 +132,23 @@ class _Column:
             edges = np.zeros(0) if self._edges is None else self._edges
             given = np.searchsorted(edges, given, side="right")
         return given.astype(np.int64).reshape(len(given), -1), given.ndim > 1
+
+
+def fit_logistic(columns: np.ndarray, labels: np.ndarray) -> Pipeline:
+    """Logistic regression of the standardised columns, whose ridge penalty bounds the weights of separable classes.
+
+    Args:
+        columns: float ``[n, d]``.
+        labels: 0 or 1, both present, ``[n]``.
+
+    Returns:
+        A model whose ``decision_function`` is the log-odds of label 1, float64 ``[n]``.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky", tol=1e-8)).fit(columns, labels)
 
 
 def telling_column(metrics: Mapping[str, Any]) -> Sequence[str]:

@@ -8,31 +8,32 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import average_precision_score, log_loss
 
 from components.contract import Metric
 from components.metrics import (
     CONFIDENCE,
     auc_interval,
-    average_precision,
     calibration,
-    log_loss,
     precision_recall_curve,
     roc_auc,
     roc_curve,
 )
-from components.tasks.control_metrics import Intervals, measure_controls
+from components.tasks.controls import Intervals, measure_controls
 from components.tasks.definition import Measured
 from components.tasks.scores import Controlled, Scores
 
 RESAMPLES = 500
 DECISION = 0.5
 _DENSITY_BINS = 40
+# Of a probability in the log loss, from 0 and 1: float32 ends there, and one wrong sample makes no infinite mean.
+_SMALLEST = 1e-7
 
 
 def measure_binary_controls(
     controlled: Controlled, metric: Metric, intervals: Callable[[Scores, Sequence[np.ndarray]], Intervals]
 ) -> dict[str, Any]:
-    """``components.tasks.control_metrics.measure_controls``; empty if the samples have one class."""
+    """``components.tasks.controls.measure_controls``; empty if the samples have one class."""
     labels = controlled.model.labels
     return measure_controls(controlled, metric, intervals) if labels.min(initial=1) != labels.max(initial=0) else {}
 
@@ -48,14 +49,15 @@ def measure_binary(labels: np.ndarray, probabilities: np.ndarray, clusters: np.n
     interval = auc_interval(labels, probabilities, samples=RESAMPLES, confidence=CONFIDENCE, clusters=clusters)
     calibrated = calibration(labels, probabilities)
     confusion = _confusion(labels, probabilities)
+    clipped = np.clip(probabilities.astype(np.float64), _SMALLEST, 1 - _SMALLEST)
     metrics = {
         "test_auc": roc_auc(labels, probabilities),
         "test_auc_low": interval.low,
         "test_auc_high": interval.high,
         "test_auc_confidence": CONFIDENCE,
-        "test_logloss": log_loss(labels, probabilities),
+        "test_logloss": log_loss(labels, clipped),
         "test_accuracy": float(np.trace(confusion) / len(labels)),
-        "test_pr_auc": average_precision(labels, probabilities),
+        "test_pr_auc": average_precision_score(labels, probabilities),
         "test_calibration_error": calibrated.error,
         "test_calibration_ratio": calibrated.ratio,
         "test_positive_rate": float(labels.mean()),

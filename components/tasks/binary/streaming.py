@@ -8,7 +8,7 @@ bin boundary, so the accuracy is exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +16,7 @@ import tensorflow as tf
 from components.contract import LOGIT, only_label
 from components.errors import KfrecError
 from components.metrics import auc_of_histograms
-from components.tasks.definition import Exchange
+from components.tasks.definition import Exchange, Tensors
 
 _MANTISSA_BITS = 14
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -12, 6
@@ -40,12 +40,7 @@ class BinaryMetrics(tf.Module):
         self.counts = tf.Variable(tf.zeros([2 * BINS], tf.float64), trainable=False, name="logit_histogram")
         self.loss = tf.Variable(tf.zeros([1], tf.float64), trainable=False, name="logloss_sum") if with_loss else None
 
-    def update(
-        self,
-        targets: Mapping[str, tf.Tensor],
-        outputs: Mapping[str, tf.Tensor],
-        kept: Mapping[str, tf.Tensor],
-    ) -> None:
+    def update(self, targets: Tensors, outputs: Tensors, kept: Tensors) -> None:
         """Adds samples.
 
         Args:
@@ -88,7 +83,7 @@ class BinaryMetrics(tf.Module):
         return [self.counts] if self.loss is None else [self.counts, self.loss]
 
 
-def label_and_logit(targets: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+def label_and_logit(targets: Tensors, outputs: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
     """The label and the logit of a batch, both [B] float32.
 
     Raises:

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from components.contract import PROBABILITY, Metric
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, auc_interval, roc_auc
-from components.report import Section
-from components.tasks.binary import require_both_classes, served
+from components.parameters import param
+from components.tasks.binary import BinaryDecision, BinaryEvaluation, require_both_classes, served
 from components.tasks.binary.columns import telling_column
-from components.tasks.click.parameters import AUC, ClickDecision, ClickEvaluation
-from components.tasks.control_metrics import below_baseline
-from components.tasks.definition import (
-    CatalogueMeasure,
-    Kept,
-    Measured,
-    Streaming,
-    TaskDefinition,
-)
+from components.tasks.binary.figures import compared
+from components.tasks.catalogue import CATALOGUE, CatalogueEvaluation
+from components.tasks.controls import below_baseline
+from components.tasks.definition import Kept, Streaming, TaskDefinition
+from components.tasks.pairing import PairDecision
 from components.tasks.scores import Scores
 
+AUC = Metric("auc", "AUC")
 USER, HISTORY, POPULARITY, CATEGORY = "user", "history_length", "popularity", "category"
+
+
+@dataclass(frozen=True)
+class ClickEvaluation(CatalogueEvaluation, BinaryEvaluation):
+    """Parameters of the evaluate step."""
+
+
+@dataclass(frozen=True)
+class ClickDecision(BinaryDecision, PairDecision):
+    """Parameters of the register step."""
+
+    auc_floor: float = param(0.6, "A first model needs a test AUC above this to become champion", at_least=0, at_most=1)
 
 
 def _streaming(training: bool, parameters: object) -> Streaming:
     from components.tasks.binary.streaming import BinaryMetrics
 
     return BinaryMetrics(with_loss=not training)
-
-
-def _measure(scores: Scores, parameters: ClickEvaluation) -> Measured:
-    from components.tasks.click.measure import measure
-
-    return measure(scores)
 
 
 def _difference(
@@ -49,12 +52,6 @@ def _difference(
         seed=seed,
         clusters=ours.kept.get(USER),
     )
-
-
-def _compared(ours: Scores, theirs: Scores) -> Sequence[Section]:
-    from components.tasks.binary.comparison import compared
-
-    return compared(ours.labels, ours.outputs[PROBABILITY], theirs.outputs[PROBABILITY], ours.kept.get(USER))
 
 
 TASK = TaskDefinition(
@@ -73,19 +70,14 @@ TASK = TaskDefinition(
     serve=served,
     streaming=_streaming,
     require=require_both_classes,
-    measure=_measure,
+    measure=Lazy("components.tasks.click.measure:measure"),
     story=Lazy("components.tasks.click.sections:story"),
     value=lambda scores, parameters: roc_auc(scores.labels, scores.outputs[PROBABILITY]),
     difference=_difference,
-    compared=_compared,
+    compared=lambda ours, theirs: compared(ours, theirs, ours.kept.get(USER)),
     floor=lambda parameters: parameters.auc_floor,
     controls=Lazy("components.tasks.click.controls:controls"),
     remarks=lambda metrics: (*telling_column(metrics), *below_baseline(metrics, AUC)),
     vetoes=lambda metrics, parameters: below_baseline(metrics, AUC) if parameters.require_baseline else (),
-    catalogue=CatalogueMeasure(
-        users=lambda parameters: parameters.catalogue_users,
-        scores=lambda parameters: parameters.catalogue_scores,
-        top=lambda parameters: parameters.catalogue_top,
-        measure=Lazy("components.tasks.catalogue:measure_catalogue"),
-    ),
+    catalogue=CATALOGUE,
 )

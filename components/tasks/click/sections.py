@@ -8,9 +8,8 @@ from typing import Any
 from components.metrics import FEWEST
 from components.report import Axis, Card, Figure, Section, Story, bar_chart, table
 from components.tasks.binary.columns import BEST_COLUMN
-from components.tasks.binary.controls_report import COLUMN_CONTROLS
 from components.tasks.binary.figures import (
-    auc_card,
+    COLUMN_CONTROLS,
     calibration_cards,
     loss_cards,
     precision_recall_figure,
@@ -21,9 +20,52 @@ from components.tasks.binary.figures import (
 from components.tasks.binary.importance import importance_section
 from components.tasks.catalogue import catalogue_sections
 from components.tasks.click import AUC
-from components.tasks.click.controls_report import HISTORY_CONTROLS
-from components.tasks.controls_report import rests_section
+from components.tasks.click.baselines import POPULARITY, RECENCY
+from components.tasks.click.controls import EMPTY_HISTORY, OTHER_HISTORY, UNKNOWN_USER
+from components.tasks.controls import BASELINE
 from components.tasks.definition import Measured
+from components.tasks.report import Control, controls_section, interval_card, simple_rule
+
+HISTORY_CONTROLS = {
+    BASELINE: Control(
+        "built-in baseline",
+        "A logistic regression on counts of the history, popularity and history length.",
+        "The model is above it: it has learned more than these counts.",
+        "The difference to the model may be chance.",
+        "The model is below it: the counts do better.",
+    ),
+    RECENCY: simple_rule(
+        "recency alone",
+        "How often the history has the candidate's category, recent items counting more.",
+        "This one number does",
+    ),
+    POPULARITY: simple_rule(
+        "popularity alone",
+        "How often the candidate occurs in the data.",
+        "This one number does",
+    ),
+    OTHER_HISTORY: Control(
+        "another user's history",
+        "The model, with histories exchanged between users.",
+        "It loses: its score rests on the user's own history.",
+        "It loses little or nothing: whose history it reads does not matter.",
+        "It gains: the user's own history misleads it.",
+    ),
+    EMPTY_HISTORY: Control(
+        "empty history",
+        "The model, without any history.",
+        "It loses: what is left comes from the candidate and the user's id.",
+        "It loses little or nothing: it does not use histories.",
+        "It gains: histories mislead it.",
+    ),
+    UNKNOWN_USER: Control(
+        "unknown user",
+        "The model, with the id of an unknown user.",
+        "It loses: a part of its score is memorised users, which new users lack.",
+        "It loses little or nothing: it does not rest on the user's id.",
+        "It gains: memorised users mislead it.",
+    ),
+}
 
 
 def story(measured: Measured) -> Story:
@@ -52,12 +94,12 @@ def story(measured: Measured) -> Story:
             probabilities_section(curves, metrics),
         ],
         sample_counts(metrics),
-        [rests_section(metrics, AUC, COLUMN_CONTROLS if BEST_COLUMN in metrics else HISTORY_CONTROLS, 0.5)],
+        [controls_section(metrics, AUC, COLUMN_CONTROLS if BEST_COLUMN in metrics else HISTORY_CONTROLS, 0.5)],
     )
 
 
 def _cards(metrics: Mapping[str, Any]) -> list[Card]:
-    cards = [auc_card(metrics, main=True), *loss_cards(metrics)]
+    cards = [interval_card("ROC AUC", metrics, "test_auc", main=True), *loss_cards(metrics)]
     if metrics.get("test_grouped_auc") is not None:
         users, left_out = metrics["test_grouped_auc_users"], metrics["test_grouped_auc_users_left_out"]
         cards.append(Card("AUC per user", metrics["test_grouped_auc"], f"{users:,} users, {left_out:,} left out"))

@@ -3,52 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from components.contract import LOG_LIKELIHOOD
+from components.contract import LOG_LIKELIHOOD, LONGEST_LIST, Metric
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, mean_interval
-from components.tasks.control_metrics import below_baseline
-from components.tasks.definition import CatalogueMeasure, Kept, Measured, Streaming, TaskDefinition
-from components.tasks.next_item.parameters import (
-    HIT_RATE,
-    NDCG,
-    RANK,
-    USER,
-    NextItemDecision,
-    NextItemEvaluation,
-    NextItemTraining,
-)
-from components.tasks.next_item.ranks import chosen_samples, discounted_gains
+from components.parameters import param
+from components.tasks.catalogue import CATALOGUE, CatalogueEvaluation, discounted_gains
+from components.tasks.controls import below_baseline
+from components.tasks.definition import Kept, TaskDefinition
+from components.tasks.pairing import PairDecision
 from components.tasks.scores import Scores
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 
+USER = "user"
+NDCG = Metric("ndcg", "NDCG@K")
+HIT_RATE = Metric("hr", "HR@K")
+# The model's output that the task reads: the rank of the target among all items, from 1.
+RANK = "rank"
+
+
+@dataclass(frozen=True)
+class NextItemTraining:
+    """Parameters of the train step."""
+
+    list_length: int = param(10, "K of HR@K and NDCG@K, over all items", unit="items", at_least=1, at_most=LONGEST_LIST)
+
+
+@dataclass(frozen=True)
+class NextItemEvaluation(CatalogueEvaluation, NextItemTraining):
+    """Parameters of the evaluate step."""
+
+
+@dataclass(frozen=True)
+class NextItemDecision(PairDecision):
+    """Parameters of the register step."""
+
+    beat_baseline: bool = param(
+        True,
+        "Promote a model only if its NDCG@K is above that of the built-in baseline, what follows the newest items of a "
+        "history, by more than chance",
+    )
+    ndcg_floor: float = param(0.0, "A first model needs a test NDCG@K above this", at_least=0, at_most=1)
+
+
+def chosen_samples(scores: Scores) -> np.ndarray:
+    """Which samples have an item that a user chose, bool ``[n]``: all, or those of label 1."""
+    return scores.labels > 0 if scores.targets else np.ones(scores.rows, bool)
+
+
 def _serve(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return {name: outputs[name] for name in (LOG_LIKELIHOOD, RANK)}
-
-
-def _streaming(training: bool, parameters: NextItemTraining) -> Streaming:
-    from components.tasks.next_item.streaming import RankMetrics
-
-    return RankMetrics(training, parameters.list_length)
 
 
 def _require(scores: Scores, source: object) -> None:
     if not chosen_samples(scores).any():
         raise KfrecError(f"{source}: no test sample has a chosen item; give a test split with items that users chose")
-
-
-def _measure(scores: Scores, parameters: NextItemEvaluation) -> Measured:
-    from components.tasks.next_item.measure import measure
-
-    return measure(scores, parameters.list_length)
 
 
 def _gains(scores: Scores, parameters: NextItemEvaluation) -> np.ndarray:
@@ -78,9 +96,9 @@ TASK = TaskDefinition(
     defaults={"registered_model": "kfrec-retrieval"},
     kept=(Kept(USER, Channel.USER, told_apart_by=Channel.POSITIVE, exact_only=True),),
     serve=_serve,
-    streaming=_streaming,
+    streaming=Lazy("components.tasks.next_item.streaming:RankMetrics"),
     require=_require,
-    measure=_measure,
+    measure=Lazy("components.tasks.next_item.measure:measure"),
     story=Lazy("components.tasks.next_item.sections:story"),
     value=lambda scores, parameters: float(_gains(scores, parameters).mean()),
     difference=_difference,
@@ -88,10 +106,5 @@ TASK = TaskDefinition(
     controls=Lazy("components.tasks.next_item.baselines:controls"),
     remarks=lambda metrics: below_baseline(metrics, NDCG),
     vetoes=lambda metrics, parameters: below_baseline(metrics, NDCG) if parameters.beat_baseline else (),
-    catalogue=CatalogueMeasure(
-        users=lambda parameters: parameters.catalogue_users,
-        scores=lambda parameters: parameters.catalogue_scores,
-        top=lambda parameters: parameters.catalogue_top,
-        measure=Lazy("components.tasks.catalogue:measure_catalogue"),
-    ),
+    catalogue=CATALOGUE,
 )

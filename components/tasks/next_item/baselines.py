@@ -10,7 +10,7 @@ import numpy as np
 from components.contract import LONGEST_LIST
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.tasks.controls import BASELINE, Controls, Samples
-from components.tasks.next_item.parameters import RANK, NextItemEvaluation
+from components.tasks.next_item import RANK, NextItemEvaluation
 
 POPULARITY = "popularity"
 # Newest items of a history that a pair of items is counted in and looked up by.

@@ -10,10 +10,10 @@ import numpy as np
 
 from components.contract import LOG_LIKELIHOOD
 from components.metrics import CONFIDENCE, Interval, mean_interval
-from components.tasks.control_metrics import Intervals, measure_controls
+from components.tasks.catalogue import discounted_gains, hits
+from components.tasks.controls import Intervals, measure_controls
 from components.tasks.definition import Measured
-from components.tasks.next_item.parameters import NDCG, RANK, USER
-from components.tasks.next_item.ranks import chosen_samples, discounted_gains, hits
+from components.tasks.next_item import NDCG, RANK, USER, NextItemEvaluation, chosen_samples
 from components.tasks.scores import Scores
 
 # The lists of the curve, which end near the length of a first stage's list.
@@ -21,13 +21,9 @@ _LENGTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 RESAMPLES = 500
 
 
-def measure(scores: Scores, k: int) -> Measured:
-    """Computes metrics and curves of the samples with a chosen item.
-
-    Args:
-        scores: with the model's ranks.
-        k: of HR@K and NDCG@K.
-    """
+def measure(scores: Scores, parameters: NextItemEvaluation) -> Measured:
+    """Computes metrics and curves of the samples with a chosen item, from the model's ranks."""
+    k = parameters.list_length
     chosen = chosen_samples(scores)
     ranks, users = scores.outputs[RANK][chosen], _users(scores)
     metrics: dict[str, Any] = {
@@ -39,12 +35,7 @@ def measure(scores: Scores, k: int) -> Measured:
         "test_log_likelihood": float(scores.outputs[LOG_LIKELIHOOD][chosen].mean(dtype=np.float64)),
     }
     for name, values in (("ndcg", discounted_gains(ranks, k)), ("hr", hits(ranks, k))):
-        interval = mean_interval(values, samples=RESAMPLES, clusters=users)
-        metrics |= {
-            f"test_{name}": interval.estimate,
-            f"test_{name}_low": interval.low,
-            f"test_{name}_high": interval.high,
-        }
+        metrics |= mean_interval(values, samples=RESAMPLES, clusters=users).metrics(f"test_{name}")
     if scores.controlled is not None and chosen_samples(scores.controlled.model).any():
         metrics |= measure_controls(scores.controlled, NDCG, partial(gain_intervals, k))
     found = [float(hits(ranks, length).mean()) for length in _LENGTHS]

@@ -9,10 +9,10 @@ from components.contract import LONGEST_LIST
 from components.report import Axis, Card, Figure, Section, Story, bar_chart
 from components.tasks.catalogue import catalogue_sections
 from components.tasks.controls import BASELINE
-from components.tasks.controls_report import Control, rests_section
 from components.tasks.definition import Measured
+from components.tasks.next_item import NDCG
 from components.tasks.next_item.baselines import POPULARITY
-from components.tasks.next_item.parameters import NDCG
+from components.tasks.report import Control, controls_section, interval_card, simple_rule
 
 _CONTROLS = {
     BASELINE: Control(
@@ -22,12 +22,10 @@ _CONTROLS = {
         "The difference to the model may be chance.",
         "The model is below it: pairs of items do better.",
     ),
-    POPULARITY: Control(
+    POPULARITY: simple_rule(
         "popularity alone",
         "How often each item occurs in the training samples.",
-        "The model is above it.",
-        "This one number does as well as the model.",
-        "This one number does better than the model.",
+        "This one number does",
     ),
 }
 
@@ -52,20 +50,15 @@ def story(measured: Measured) -> Story:
         _cards(metrics),
         [found, *catalogue_sections(metrics)],
         {"test samples": f"{metrics['test_rows']:,}"},
-        [rests_section(metrics, NDCG, _CONTROLS, 0.0)],
+        [controls_section(metrics, NDCG, _CONTROLS, 0.0)],
     )
 
 
 def _cards(metrics: Mapping[str, Any]) -> list[Card]:
     k, median = metrics["test_list_length"], metrics["test_median_rank"]
     return [
-        Card(
-            f"NDCG@{k}",
-            metrics["test_ndcg"],
-            f"{metrics['test_ndcg_low']:.4f} to {metrics['test_ndcg_high']:.4f}",
-            True,
-        ),
-        Card(f"HR@{k}", metrics["test_hr"], f"{metrics['test_hr_low']:.4f} to {metrics['test_hr_high']:.4f}"),
+        interval_card(f"NDCG@{k}", metrics, "test_ndcg", main=True),
+        interval_card(f"HR@{k}", metrics, "test_hr"),
         Card(
             "Mean reciprocal rank",
             metrics["test_mean_reciprocal_rank"],

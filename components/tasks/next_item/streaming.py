@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from components.contract import only_label
-from components.tasks.definition import Exchange
-from components.tasks.next_item.parameters import RANK
+from components.tasks.definition import Exchange, Tensors
+from components.tasks.next_item import RANK, NextItemTraining
 
 
 class RankMetrics(tf.Module):
@@ -18,20 +18,14 @@ class RankMetrics(tf.Module):
 
     Args:
         training: measure nothing: the rank among all items costs more than the training step.
-        k: of HR@K and NDCG@K.
     """
 
-    def __init__(self, training: bool, k: int) -> None:
+    def __init__(self, training: bool, parameters: NextItemTraining) -> None:
         super().__init__()
-        self._training, self._k = training, float(k)
+        self._training, self._k = training, float(parameters.list_length)
         self._sums = tf.Variable(tf.zeros([3], tf.float64), trainable=False, name="sums")
 
-    def update(
-        self,
-        targets: Mapping[str, tf.Tensor],
-        outputs: Mapping[str, tf.Tensor],
-        kept: Mapping[str, tf.Tensor],
-    ) -> None:
+    def update(self, targets: Tensors, outputs: Tensors, kept: Tensors) -> None:
         if self._training:
             return
         ranks = tf.cast(outputs[RANK], tf.float64)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from components.contract import Metric
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, mean_interval
-from components.tasks.definition import Kept, Measured, Streaming, TaskDefinition
-from components.tasks.question_answering.parameters import EXACT_MATCH, F1, AnswerDecision, AnswerEvaluation
+from components.parameters import param
+from components.tasks.definition import Kept, TaskDefinition
 from components.tasks.scores import Scores
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.settings import AnswerSettings
@@ -21,14 +21,33 @@ from components.text.tables import WINDOW
 if TYPE_CHECKING:
     import tensorflow as tf
 
+
+F1 = Metric("f1", "F1", of_groups=True)
+EXACT_MATCH = Metric("exact_match", "EM", of_groups=True)
+
+
+@dataclass(frozen=True)
+class AnswerEvaluation(AnswerSettings):
+    """Parameters of the evaluate step."""
+
+    n_best: int = param(
+        20, "Best spans of a question among which the report looks for the right one", unit="spans", at_least=1
+    )
+
+
+@dataclass(frozen=True)
+class AnswerDecision:
+    """Parameters of the register step."""
+
+    require_answers: bool = param(
+        True, "Promote a model only if its F1 is above that of leaving all questions unanswered by more than chance"
+    )
+    f1_floor: float = param(0.1, "A first model needs a test F1 above this to become champion", at_least=0, at_most=1)
+
+
+_f1 = Lazy("components.tasks.question_answering.measure:f1_of")
 # Share of the answers above which the limit of their length matters.
 _MANY_TOO_LONG = 0.01
-
-
-def _streaming(training: bool, parameters: AnswerSettings) -> Streaming:
-    from components.tasks.question_answering.streaming import AnswerMetrics
-
-    return AnswerMetrics(training, parameters)
 
 
 def _serve(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -42,18 +61,6 @@ def _require(scores: Scores, source: object) -> None:
                 f"{source}: its model has the outputs {', '.join(scores.outputs)}, and not {name}, which this task "
                 "evaluates; choose the model's own task"
             )
-
-
-def _measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
-    from components.tasks.question_answering.measure import measure
-
-    return measure(scores, parameters)
-
-
-def _f1(scores: Scores, parameters: AnswerEvaluation) -> np.ndarray:
-    from components.tasks.question_answering.measure import judged_of
-
-    return judged_of(scores, parameters).matches[:, 1]
 
 
 def _difference(
@@ -95,9 +102,9 @@ TASK = TaskDefinition(
     defaults={"registered_model": "kfrec-question-answering", "promotion_margin": 0.005},
     kept=tuple(Kept(name, Channel.GROUP, index, needed_for="F1") for index, name in enumerate(WINDOW)),
     serve=_serve,
-    streaming=_streaming,
+    streaming=Lazy("components.tasks.question_answering.streaming:AnswerMetrics"),
     require=_require,
-    measure=_measure,
+    measure=Lazy("components.tasks.question_answering.measure:measure"),
     story=Lazy("components.tasks.question_answering.sections:story"),
     value=lambda scores, parameters: float(_f1(scores, parameters).mean()),
     difference=_difference,

@@ -1,9 +1,10 @@
-"""Every number and curve that the evaluation reports."""
+"""The answers to the questions of a split, how well they match, and every number and curve of the evaluation."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,50 +12,113 @@ import numpy as np
 from components.metrics import CONFIDENCE, mean_interval
 from components.metrics.answer_match import answer_match
 from components.tasks.definition import Measured
-from components.tasks.question_answering.parameters import AnswerEvaluation
-from components.tasks.question_answering.scored_answers import Judged, judge, spans_of, windows_of
+from components.tasks.question_answering import AnswerEvaluation
 from components.tasks.scores import Scores
-from components.text.answers import Spans, Windows, best_spans
-from components.text.outputs import IMPOSSIBLE
-from components.text.tables import END, START, QuestionTables
+from components.text.answers import Answers, Spans, Windows, answers, best_spans, valid_spans
+from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
+from components.text.settings import AnswerSettings
+from components.text.tables import END, START, WINDOW, QuestionTables
 
 # Question words of the report, with at least so many questions.
 _WORDS, _FEWEST = 8, 20
 _POINTS = 200
 
 
-def judged_of(scores: Scores, parameters: AnswerEvaluation) -> Judged:
-    """The answers of a split."""
+@dataclass(frozen=True)
+class MatchedAnswers:
+    """Answers to questions, in ascending order of their numbers.
+
+    Attributes:
+        found: their best spans.
+        texts: of these spans; empty without one.
+        empty: which are left unanswered, bool.
+        of_spans: exact match and F1 if the question is answered with its best span, float64 ``[questions, 2]``.
+        of_nothing: the same if it is left unanswered.
+    """
+
+    found: Answers
+    texts: Sequence[str]
+    empty: np.ndarray
+    of_spans: np.ndarray
+    of_nothing: np.ndarray
+
+    @property
+    def matches(self) -> np.ndarray:
+        """Exact match and F1, float64 ``[questions, 2]``."""
+        return np.where(self.empty[:, None], self.of_nothing, self.of_spans)
+
+
+def windows_of(kept: Mapping[str, np.ndarray]) -> Windows:
+    """The windows of samples, by the task's kept columns."""
+    return Windows(*(kept[name].astype(np.int64) for name in WINDOW))
+
+
+def spans_of(windows: Windows, outputs: Mapping[str, np.ndarray], settings: AnswerSettings) -> Spans:
+    """The valid spans of windows."""
+    return valid_spans(
+        windows, outputs[SPAN_STARTS], outputs[SPAN_ENDS], outputs[SPAN_SCORES], settings.max_answer_length
+    )
+
+
+def match_answers(
+    windows: Windows, impossible: np.ndarray, spans: Spans, tables: QuestionTables, settings: AnswerSettings
+) -> MatchedAnswers:
+    """Answers questions.
+
+    Args:
+        windows: all windows of the questions.
+        impossible: output IMPOSSIBLE of the windows.
+        tables: texts and accepted answers.
+        settings: when a question is left unanswered.
+    """
+    found = answers(windows, impossible, spans)
+    texts = [
+        tables.text(question, begin, end) if begin >= 0 else ""
+        for question, begin, end in zip(found.question, found.begin, found.end, strict=True)
+    ]
+    accepted = [tables.answers[question] for question in found.question]
+    return MatchedAnswers(
+        found,
+        texts,
+        settings.is_empty(found),
+        _matches(zip(texts, accepted, strict=True)),
+        _matches(("", each) for each in accepted),
+    )
+
+
+def _matches(pairs: Iterable[tuple[str, Sequence[str]]]) -> np.ndarray:
+    return np.array([answer_match(text, accepted) for text, accepted in pairs], np.float64).reshape(-1, 2)
+
+
+def f1_of(scores: Scores, parameters: AnswerEvaluation) -> np.ndarray:
+    """F1 of each question, ``[questions]``."""
     windows = windows_of(scores.kept)
     spans = spans_of(windows, scores.outputs, parameters)
-    return judge(windows, scores.outputs[IMPOSSIBLE], spans, QuestionTables(scores.tables), parameters)
+    found = match_answers(windows, scores.outputs[IMPOSSIBLE], spans, QuestionTables(scores.tables), parameters)
+    return found.matches[:, 1]
 
 
 def measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
     """Computes metrics and curves; answers.json is the file of predictions that the official evaluation reads."""
     tables, windows = QuestionTables(scores.tables), windows_of(scores.kept)
     spans = spans_of(windows, scores.outputs, parameters)
-    judged = judge(windows, scores.outputs[IMPOSSIBLE], spans, tables, parameters)
-    matches, numbers = judged.matches, judged.found.question
+    matched = match_answers(windows, scores.outputs[IMPOSSIBLE], spans, tables, parameters)
+    matches, numbers = matched.matches, matched.found.question
     answerable = np.array([bool(tables.answers[number]) for number in numbers])
     f1, exact = mean_interval(matches[:, 1]), mean_interval(matches[:, 0])
     metrics: dict[str, Any] = {
-        "test_f1": f1.estimate,
-        "test_f1_low": f1.low,
-        "test_f1_high": f1.high,
-        "test_exact_match": exact.estimate,
-        "test_exact_match_low": exact.low,
-        "test_exact_match_high": exact.high,
+        **f1.metrics("test_f1"),
+        **exact.metrics("test_exact_match"),
         "test_confidence": CONFIDENCE,
         "test_questions": len(numbers),
         "test_questions_unanswerable": int((~answerable).sum()),
         "test_windows": scores.rows,
-        "test_f1_of_no_answers": float(judged.of_nothing[:, 1].mean()),
-        "test_unanswered": float(judged.empty.mean()),
+        "test_f1_of_no_answers": float(matched.of_nothing[:, 1].mean()),
+        "test_unanswered": float(matched.empty.mean()),
         "test_f1_answerable": _mean(matches[answerable, 1]),
         "test_exact_match_answerable": _mean(matches[answerable, 0]),
         "test_unanswerable_left_unanswered": _mean(matches[~answerable, 0]),
-        "test_exact_match_of_n_best": _of_n_best(windows, spans, tables, judged, answerable, parameters.n_best),
+        "test_exact_match_of_n_best": _of_n_best(windows, spans, tables, matched, answerable, parameters.n_best),
         "test_n_best": parameters.n_best,
         "test_answers_too_long": _too_long(scores.targets, parameters.max_answer_length),
         "test_max_answer_length": parameters.max_answer_length,
@@ -65,13 +129,13 @@ def measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
             name: "" if empty else text
             for name, text, empty in zip(
                 _distinct([tables.ids[number] or str(number) for number in numbers]),
-                judged.texts,
-                judged.empty,
+                matched.texts,
+                matched.empty,
                 strict=True,
             )
         }
     }
-    if (curve := _by_threshold(judged)) is not None:
+    if (curve := _by_threshold(matched)) is not None:
         best = int(np.argmax(curve["f1"]))
         metrics["test_null_threshold"] = parameters.null_threshold
         metrics["test_best_null_threshold"] = curve["threshold"][best]
@@ -107,12 +171,12 @@ def _too_long(targets: Mapping[str, np.ndarray], longest: int) -> float | None:
 
 
 def _of_n_best(
-    windows: Windows, spans: Spans, tables: QuestionTables, judged: Judged, answerable: np.ndarray, most: int
+    windows: Windows, spans: Spans, tables: QuestionTables, matched: MatchedAnswers, answerable: np.ndarray, most: int
 ) -> float | None:
     """Share of the answerable questions with an exact match among their best spans."""
     hit = np.zeros(len(answerable), bool)
     best = best_spans(windows, spans, most)
-    at = np.searchsorted(judged.found.question, spans.question[best])
+    at = np.searchsorted(matched.found.question, spans.question[best])
     for row, span in zip(at, best, strict=True):
         if answerable[row] and not hit[row]:
             number = int(spans.question[span])
@@ -121,14 +185,14 @@ def _of_n_best(
     return _mean(hit[answerable].astype(np.float64))
 
 
-def _by_threshold(judged: Judged) -> dict[str, list[float]] | None:
+def _by_threshold(matched: MatchedAnswers) -> dict[str, list[float]] | None:
     """F1 and EM by the threshold above which questions are left unanswered; None if all have one log-odds of it."""
-    odds = judged.found.impossible.astype(np.float64)
+    odds = matched.found.impossible.astype(np.float64)
     if not len(odds) or odds.min() == odds.max():
         return None
     order = np.argsort(odds, kind="stable")
-    gains = np.where(judged.found.begin[:, None] >= 0, judged.of_spans - judged.of_nothing, 0.0)[order]
-    totals = judged.of_nothing.sum(0) + np.concatenate([np.zeros((1, 2)), np.cumsum(gains, 0)])
+    gains = np.where(matched.found.begin[:, None] >= 0, matched.of_spans - matched.of_nothing, 0.0)[order]
+    totals = matched.of_nothing.sum(0) + np.concatenate([np.zeros((1, 2)), np.cumsum(gains, 0)])
     # Answered are the questions whose odds are no higher: of equal odds all or none.
     ends = np.flatnonzero(np.append(np.diff(odds[order]) > 0, True)) + 1
     thresholds = np.concatenate([[odds.min() - 1.0], odds[order][ends - 1]])

@@ -7,6 +7,7 @@ from typing import Any
 
 from components.report import Axis, Card, Figure, Line, Section, Story, bar_chart, line_chart, spanning
 from components.tasks.definition import Measured
+from components.tasks.report import interval_card
 
 _LARGEST_ODDS = 100.0
 
@@ -29,8 +30,8 @@ def story(measured: Measured) -> Story:
 
 def _cards(metrics: Mapping[str, Any]) -> list[Card]:
     cards = [
-        Card("F1", metrics["test_f1"], _interval(metrics, "test_f1"), True),
-        Card("EM", metrics["test_exact_match"], _interval(metrics, "test_exact_match")),
+        interval_card("F1", metrics, "test_f1", main=True),
+        interval_card("EM", metrics, "test_exact_match"),
         Card(
             f"EM of the best {metrics['test_n_best']}",
             metrics["test_exact_match_of_n_best"],
@@ -43,10 +44,6 @@ def _cards(metrics: Mapping[str, Any]) -> list[Card]:
             Card("Left unanswered", metrics["test_unanswerable_left_unanswered"], "of those without an answer"),
         ]
     return cards
-
-
-def _interval(metrics: Mapping[str, Any], name: str) -> str:
-    return f"{metrics[f'{name}_low']:.4f} to {metrics[f'{name}_high']:.4f}"
 
 
 def _counts(metrics: Mapping[str, Any]) -> dict[str, str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from components.tasks.definition import Exchange
-from components.tasks.question_answering.scored_answers import judge, spans_of, windows_of
+from components.tasks.definition import Exchange, Tensors
+from components.tasks.question_answering.measure import match_answers, spans_of, windows_of
 from components.text.answers import Spans, Windows
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.settings import AnswerSettings
@@ -41,12 +41,7 @@ class AnswerMetrics(tf.Module):
         if not self._training and tables:
             self._tables = QuestionTables(tables)
 
-    def update(
-        self,
-        targets: Mapping[str, tf.Tensor],
-        outputs: Mapping[str, tf.Tensor],
-        kept: Mapping[str, tf.Tensor],
-    ) -> None:
+    def update(self, targets: Tensors, outputs: Tensors, kept: Tensors) -> None:
         if self._tables is not None and set(WINDOW) <= set(kept):
             tf.numpy_function(self._add, [*(kept[name] for name in WINDOW), *(outputs[name] for name in _OUTPUTS)], [])
 
@@ -74,8 +69,8 @@ class AnswerMetrics(tf.Module):
             for kind in range(2)
         )
         windows, spans = (ranks.exchange(columns[0], columns) for columns in (windows, spans))
-        judged = judge(Windows(*windows[:4]), windows[4], Spans(*spans), self._tables, self._settings)
-        return [tf.constant([*judged.matches.sum(0), len(judged.texts)], tf.float64)]
+        matched = match_answers(Windows(*windows[:4]), windows[4], Spans(*spans), self._tables, self._settings)
+        return [tf.constant([*matched.matches.sum(0), len(matched.texts)], tf.float64)]
 
     def load(self, totals: Sequence[np.ndarray]) -> None:
         """Nothing is measured while training."""

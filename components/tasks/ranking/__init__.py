@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,38 @@ from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, RankedGroups, mean_interval
-from components.report import Section
-from components.tasks.binary import require_both_classes, served
-from components.tasks.control_metrics import below_baseline
-from components.tasks.definition import Kept, Measured, Streaming, TaskDefinition
-from components.tasks.ranking.parameters import GROUP, MAP, RankingDecision, RankingEvaluation, RankingTraining
+from components.parameters import param
+from components.tasks.binary import BinaryDecision, BinaryEvaluation, require_both_classes, served
+from components.tasks.binary.figures import compared
+from components.tasks.controls import below_baseline
+from components.tasks.definition import Kept, TaskDefinition
 from components.tasks.scores import Scores
 
+GROUP = "group"
+MAP = Metric("map", "MAP@k", of_groups=True)
 
-def _streaming(training: bool, parameters: RankingTraining) -> Streaming:
-    from components.tasks.ranking.streaming import RankingMetrics
 
-    return RankingMetrics(training, parameters.map_k)
+@dataclass(frozen=True)
+class RankingTraining:
+    """Parameters of the train step."""
+
+    map_k: int = param(
+        12, "Positions of a group's ranking that MAP@k counts", unit="positions", at_least=1, at_most=100_000
+    )
+
+
+@dataclass(frozen=True)
+class RankingEvaluation(BinaryEvaluation, RankingTraining):
+    """Parameters of the evaluate step."""
+
+
+@dataclass(frozen=True)
+class RankingDecision(BinaryDecision):
+    """Parameters of the register step."""
+
+    map_floor: float = param(
+        0.5, "A first model needs a test MAP@k above this to become champion", at_least=0, at_most=1
+    )
 
 
 def _require(scores: Scores, source: object) -> None:
@@ -53,12 +74,6 @@ def _vetoes(metrics: Mapping[str, Any], parameters: RankingDecision) -> Sequence
     return (*_of_guessing(metrics), *(below_baseline(metrics, MAP) if parameters.require_baseline else ()))
 
 
-def _measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
-    from components.tasks.ranking.measure import measure
-
-    return measure(scores, parameters.map_k)
-
-
 def _precisions(scores: Scores, k: int) -> np.ndarray:
     return RankedGroups(scores.labels, scores.outputs[PROBABILITY], scores.kept[GROUP]).average_precision(k)
 
@@ -69,12 +84,6 @@ def _difference(
     """Paired bootstrap over groups with a click; other groups have no average precision."""
     gains = _precisions(ours, parameters.map_k) - _precisions(theirs, parameters.map_k)
     return mean_interval(gains, samples=samples, confidence=confidence, seed=seed)
-
-
-def _compared(ours: Scores, theirs: Scores) -> Sequence[Section]:
-    from components.tasks.binary.comparison import compared
-
-    return compared(ours.labels, ours.outputs[PROBABILITY], theirs.outputs[PROBABILITY], ours.kept[GROUP])
 
 
 TASK = TaskDefinition(
@@ -92,15 +101,15 @@ TASK = TaskDefinition(
     defaults={"registered_model": "kfrec-ranking"},
     kept=(Kept(GROUP, Channel.GROUP, needed_for="MAP@k"),),
     serve=served,
-    streaming=_streaming,
+    streaming=Lazy("components.tasks.ranking.streaming:RankingMetrics"),
     require=_require,
-    measure=_measure,
+    measure=Lazy("components.tasks.ranking.measure:measure"),
     story=Lazy("components.tasks.ranking.sections:story"),
     value=lambda scores, parameters: float(_precisions(scores, parameters.map_k).mean()),
     difference=_difference,
-    compared=_compared,
+    compared=lambda ours, theirs: compared(ours, theirs, ours.kept[GROUP]),
     floor=lambda parameters: parameters.map_floor,
-    controls=Lazy("components.tasks.ranking.controls:controls"),
+    controls=Lazy("components.tasks.ranking.measure:controls"),
     remarks=lambda metrics: (*_of_guessing(metrics), *below_baseline(metrics, MAP)),
     vetoes=_vetoes,
 )

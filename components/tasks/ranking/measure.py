@@ -1,43 +1,71 @@
-"""Every number and curve that the evaluation reports, from labels, probabilities and groups."""
+"""The controls of the task ranking, and every number and curve that its evaluation reports."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from components.contract import PROBABILITY
-from components.metrics import CONFIDENCE, RankedGroups, mean_interval
-from components.tasks.binary.importance import measure_importance
+from components.feature_spec import Channel, FeatureSpec
+from components.metrics import CONFIDENCE, Interval, RankedGroups, mean_interval
+from components.tasks.binary.columns import column_baselines
+from components.tasks.binary.importance import measure_importance, shuffled_columns
 from components.tasks.binary.measure import finite, measure_binary, measure_binary_controls
+from components.tasks.controls import Controls, Intervals
 from components.tasks.definition import Measured
-from components.tasks.ranking.controls import map_intervals
-from components.tasks.ranking.parameters import MAP
+from components.tasks.ranking import GROUP, MAP, RankingEvaluation
 from components.tasks.scores import Scores
+
+
+def controls(spec: FeatureSpec, parameters: RankingEvaluation) -> Controls | None:
+    """The baselines; None if the data lack columns, or parameters leave them out."""
+    baselines = column_baselines(spec) if parameters.baseline_samples else None
+    columns = shuffled_columns(spec) if parameters.importance_samples else ()
+    if not parameters.control_samples or not (baselines or columns):
+        return None
+    (group,) = spec.channels[Channel.GROUP][:1]
+    return Controls(
+        (),
+        baselines,
+        PROBABILITY,
+        parameters.control_samples,
+        parameters.baseline_samples,
+        group,
+        columns,
+        parameters.importance_samples,
+    )
+
+
+def map_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Intervals:
+    """Of the bootstrap over groups with a click."""
+    precisions = [
+        RankedGroups(scores.labels, each, scores.kept[GROUP]).average_precision(k)
+        for each in (scores.outputs[PROBABILITY], *others)
+    ]
+
+    def interval(which: int, minus: int | None) -> Interval:
+        return mean_interval(precisions[which] - (0 if minus is None else precisions[minus]))
+
+    return interval
+
 
 # Upper ends of the buckets of group sizes; the last is open.
 SIZE_BOUNDS = (2, 3, 4, 6, 8, 12)
 _MOST_CUTS = 30
 
 
-def measure(scores: Scores, k: int) -> Measured:
-    """Computes metrics and curves.
-
-    Args:
-        scores: labels with both classes, probabilities, and the column group.
-        k: positions of MAP@k.
-    """
-    groups, probabilities = scores.kept["group"], scores.outputs[PROBABILITY]
+def measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
+    """Computes metrics and curves from labels of both classes, probabilities and groups."""
+    k, groups, probabilities = parameters.map_k, scores.kept[GROUP], scores.outputs[PROBABILITY]
     ranked = RankedGroups(scores.labels, probabilities, groups)
     guessed = RankedGroups(scores.labels, np.zeros_like(probabilities), groups)
     precision, by_chance = ranked.average_precision(k), guessed.average_precision(k)
-    interval = mean_interval(precision)
     binary = measure_binary(scores.labels, probabilities, groups)
     metrics: dict[str, Any] = {
-        "test_map": interval.estimate,
-        "test_map_low": interval.low,
-        "test_map_high": interval.high,
+        **mean_interval(precision).metrics("test_map"),
         "test_map_confidence": CONFIDENCE,
         "test_map_k": k,
         "test_map_of_guessing": float(by_chance.mean()),

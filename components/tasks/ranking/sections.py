@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.report import Axis, Card, Figure, Line, Section, Story, bar_chart, line_chart, spanning
-from components.tasks.binary.controls_report import COLUMN_CONTROLS
 from components.tasks.binary.figures import (
-    auc_card,
+    COLUMN_CONTROLS,
     calibration_cards,
     loss_cards,
     precision_recall_figure,
@@ -17,9 +16,9 @@ from components.tasks.binary.figures import (
     sample_counts,
 )
 from components.tasks.binary.importance import importance_section
-from components.tasks.controls_report import rests_section
 from components.tasks.definition import Measured
-from components.tasks.ranking.parameters import MAP
+from components.tasks.ranking import MAP
+from components.tasks.report import controls_section, interval_card
 
 
 def story(measured: Measured) -> Story:
@@ -51,15 +50,14 @@ def story(measured: Measured) -> Story:
         _cards(metrics),
         [importance_section(metrics), within, overall, probabilities_section(curves, metrics)],
         {**sample_counts(metrics), **groups},
-        [rests_section(metrics, MAP, COLUMN_CONTROLS, metrics["test_map_of_guessing"])],
+        [controls_section(metrics, MAP, COLUMN_CONTROLS, metrics["test_map_of_guessing"])],
     )
 
 
 def _cards(metrics: Mapping[str, Any]) -> list[Card]:
-    hint = f"{metrics['test_map_low']:.4f} to {metrics['test_map_high']:.4f}"
     return [
-        Card(f"MAP@{metrics['test_map_k']}", metrics["test_map"], hint, True),
-        auc_card(metrics),
+        interval_card(f"MAP@{metrics['test_map_k']}", metrics, "test_map", main=True),
+        interval_card("ROC AUC", metrics, "test_auc"),
         *loss_cards(metrics),
         Card("Accuracy", metrics["test_accuracy"], f"saying no gives {1 - metrics['test_positive_rate']:.4f}"),
         *calibration_cards(metrics),

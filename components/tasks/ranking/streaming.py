@@ -8,16 +8,15 @@ holds its own and the received samples, about 2 / n of the split, unless a singl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from components.metrics import RankedGroups
 from components.tasks.binary.streaming import BinaryMetrics, label_and_logit
-from components.tasks.definition import Exchange
-
-GROUP = "group"
+from components.tasks.definition import Exchange, Tensors
+from components.tasks.ranking import GROUP, RankingTraining
 
 
 class RankingMetrics(tf.Module):
@@ -25,21 +24,15 @@ class RankingMetrics(tf.Module):
 
     Args:
         training: compute only cheap metrics, without MAP@k.
-        k: positions of MAP@k.
     """
 
-    def __init__(self, training: bool, k: int) -> None:
+    def __init__(self, training: bool, parameters: RankingTraining) -> None:
         super().__init__()
         self._binary = BinaryMetrics(with_loss=not training)
         self._rows = None if training else _Rows()
-        self._k = k
+        self._k = parameters.map_k
 
-    def update(
-        self,
-        targets: Mapping[str, tf.Tensor],
-        outputs: Mapping[str, tf.Tensor],
-        kept: Mapping[str, tf.Tensor],
-    ) -> None:
+    def update(self, targets: Tensors, outputs: Tensors, kept: Tensors) -> None:
         self._binary.update(targets, outputs, kept)
         if self._rows is not None and GROUP in kept:
             labels, logits = label_and_logit(targets, outputs)

@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.contract import Metric
 from components.errors import KfrecError
 from components.lazy import Lazy
-from components.metrics import CONFIDENCE, Interval
-from components.tasks.control_metrics import below_baseline
-from components.tasks.definition import Measured, Streaming, TaskDefinition
-from components.tasks.replaced_token.parameters import AUC, ReplacedTokenDecision, ReplacedTokenEvaluation
+from components.metrics import CONFIDENCE
+from components.parameters import param
+from components.tasks.controls import below_baseline
+from components.tasks.definition import Streaming, TaskDefinition
 from components.tasks.scores import Scores
 from components.text.outputs import CORRUPTED, MASKED, MASKED_CORRECT, MASKED_LOSS, REPLACED, REPLACED_LOGIT
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+AUC = Metric("auc", "replaced-token AUC")
 _OUTPUTS = (REPLACED_LOGIT, REPLACED, CORRUPTED, MASKED, MASKED_CORRECT, MASKED_LOSS)
+
+
+@dataclass(frozen=True)
+class ReplacedTokenEvaluation:
+    """Parameters of the evaluate step."""
+
+    baseline_texts: int = param(
+        2000,
+        "Test texts whose tokens are also scored by the counts of tokens and of pairs of neighbours; 0 leaves that out",
+        unit="texts",
+        at_least=0,
+    )
+    baseline_training_texts: int = param(
+        100_000, "Training texts whose tokens these baselines count", unit="texts", at_least=0
+    )
+
+
+@dataclass(frozen=True)
+class ReplacedTokenDecision:
+    """Parameters of the register step."""
+
+    require_baseline: bool = param(
+        True,
+        "Promote a model only if its replaced-token AUC is above that of the built-in baseline, the better of the "
+        "counts of tokens and of pairs of neighbours, by more than chance",
+    )
+    loss_ceiling: float = param(30.0, "A first model needs a test loss below this to become champion", at_least=0)
 
 
 def _serve(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -44,27 +73,6 @@ def _require(scores: Scores, source: object) -> None:
                 f"{source}: no tokens of the {scores.rows} test texts were {what}, so nothing can be told apart; give "
                 "a test split with more text"
             )
-
-
-def _measure(scores: Scores, parameters: ReplacedTokenEvaluation) -> Measured:
-    from components.tasks.replaced_token.measure import measure
-
-    return measure(scores)
-
-
-def _value(scores: Scores, parameters: ReplacedTokenEvaluation) -> float:
-    from components.tasks.replaced_token.measure import loss_sums, losses_of
-
-    return float(losses_of(loss_sums(scores).sum(0)))
-
-
-def _difference(
-    ours: Scores, theirs: Scores, parameters: ReplacedTokenEvaluation, samples: int, confidence: float, seed: int
-) -> Interval:
-    """Paired bootstrap over texts."""
-    from components.tasks.replaced_token.measure import loss_interval, loss_sums
-
-    return loss_interval([loss_sums(ours), loss_sums(theirs)], samples=samples, confidence=confidence, seed=seed)
 
 
 def _not_above_chance(metrics: Mapping[str, Any]) -> list[str]:
@@ -101,10 +109,10 @@ TASK = TaskDefinition(
     serve=_serve,
     streaming=_streaming,
     require=_require,
-    measure=_measure,
+    measure=Lazy("components.tasks.replaced_token.measure:measure"),
     story=Lazy("components.tasks.replaced_token.sections:story"),
-    value=_value,
-    difference=_difference,
+    value=Lazy("components.tasks.replaced_token.measure:loss_of"),
+    difference=Lazy("components.tasks.replaced_token.measure:loss_difference"),
     floor=lambda parameters: parameters.loss_ceiling,
     remarks=_remarks,
     vetoes=_vetoes,

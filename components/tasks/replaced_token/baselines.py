@@ -9,9 +9,8 @@ import numpy as np
 
 from components.feature_spec import FeatureSpec
 from components.metrics import resampled_auc, roc_auc
-from components.tasks.control_metrics import Intervals
-from components.tasks.controls import BASELINE, Controls, Samples
-from components.tasks.replaced_token.parameters import ReplacedTokenEvaluation
+from components.tasks.controls import BASELINE, Controls, Intervals, Samples
+from components.tasks.replaced_token import ReplacedTokenEvaluation
 from components.tasks.scores import Scores
 from components.text.outputs import CORRUPTED, REPLACED, REPLACED_LOGIT
 from components.text.special import CHANNEL

@@ -8,34 +8,28 @@ from typing import Any
 import numpy as np
 
 from components.metrics import CONFIDENCE, Interval, auc_interval, roc_auc, roc_curve
-from components.tasks.control_metrics import measure_controls
+from components.tasks.controls import measure_controls
 from components.tasks.definition import Measured
+from components.tasks.replaced_token import AUC
 from components.tasks.replaced_token.baselines import RESAMPLES, auc_intervals
-from components.tasks.replaced_token.parameters import AUC
 from components.tasks.scores import Scores
 from components.text.outputs import MASKED, MASKED_CORRECT, MASKED_LOSS, REPLACED, REPLACED_LOGIT, REPLACED_WEIGHT
 
 _DRAWN_AT_ONCE = 1 << 22
 
 
-def measure(scores: Scores) -> Measured:
-    """Computes metrics and the ROC curve; intervals are of the bootstrap over texts.
-
-    Args:
-        scores: the outputs, with replaced and original tokens among them.
-    """
+def measure(scores: Scores, parameters: object) -> Measured:
+    """Computes metrics and the ROC curve of replaced and original tokens; intervals are of the bootstrap over texts."""
     replaced, logits = scores.outputs[REPLACED], scores.outputs[REPLACED_LOGIT]
     is_token = replaced >= 0
     labels, values, texts = replaced[is_token], logits[is_token].astype(np.float64), np.nonzero(is_token)[0]
     sums = loss_sums(scores)
     total = sums.sum(0)
     auc = auc_interval(labels, values, samples=RESAMPLES, clusters=texts)
-    loss, correct = loss_interval([sums]), scores.outputs[MASKED_CORRECT].sum(dtype=np.float64)
+    correct = scores.outputs[MASKED_CORRECT].sum(dtype=np.float64)
     share = float(labels.mean())
     metrics: dict[str, Any] = {
-        "test_loss": loss.estimate,
-        "test_loss_low": loss.low,
-        "test_loss_high": loss.high,
+        **loss_interval([sums]).metrics("test_loss"),
         "test_loss_confidence": CONFIDENCE,
         "test_generator_loss": float(total[0] / total[1]),
         "test_discriminator_loss": float(total[2] / total[3]),
@@ -74,11 +68,20 @@ def losses_of(sums: np.ndarray) -> np.ndarray:
 
     Args:
         sums: of the texts, ``[..., 4]``, as of ``loss_sums``.
-
-    Returns:
-        ``[...]``.
     """
     return sums[..., 0] / sums[..., 1] + REPLACED_WEIGHT * sums[..., 2] / sums[..., 3]
+
+
+def loss_of(scores: Scores, parameters: object) -> float:
+    """The loss of all texts."""
+    return float(losses_of(loss_sums(scores).sum(0)))
+
+
+def loss_difference(
+    ours: Scores, theirs: Scores, parameters: object, samples: int, confidence: float, seed: int
+) -> Interval:
+    """Paired bootstrap over texts."""
+    return loss_interval([loss_sums(ours), loss_sums(theirs)], samples=samples, confidence=confidence, seed=seed)
 
 
 def loss_interval(

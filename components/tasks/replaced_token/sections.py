@@ -8,10 +8,10 @@ from typing import Any
 from components.metrics import CONFIDENCE
 from components.report import Axis, Card, Figure, Line, Section, Story, line_chart
 from components.tasks.controls import BASELINE
-from components.tasks.controls_report import Control, rests_section
 from components.tasks.definition import Measured
+from components.tasks.replaced_token import AUC
 from components.tasks.replaced_token.baselines import BIGRAM, UNIGRAM
-from components.tasks.replaced_token.parameters import AUC
+from components.tasks.report import Control, controls_section, interval_card, simple_rule
 from components.text.outputs import REPLACED_WEIGHT
 
 _UNIT = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -23,19 +23,15 @@ _CONTROLS = {
         "The difference to the model may be chance.",
         "The model is below it: counting tells more.",
     ),
-    BIGRAM: Control(
+    BIGRAM: simple_rule(
         "pairs of tokens",
         "How seldom a token stands beside its neighbours in the training texts, and how often it replaces another one.",
-        "The model is above it.",
-        "Pairs do as well as the model.",
-        "Pairs do better than the model.",
+        "Pairs do",
     ),
-    UNIGRAM: Control(
+    UNIGRAM: simple_rule(
         "single tokens",
         "How seldom a token occurs in the training texts, and how often it replaces another one.",
-        "The model is above it.",
-        "Counts do as well as the model.",
-        "Counts do better than the model.",
+        "Counts do",
     ),
 }
 _SAW = "the tokens that replace others in one half of the test texts to judge the other half"
@@ -54,11 +50,7 @@ def story(measured: Measured) -> Story:
     )
     cards = [
         Card("Loss", loss, f"{low:.3f} to {high:.3f}", True),
-        Card(
-            "Replaced-token AUC",
-            metrics["test_auc"],
-            f"{metrics['test_auc_low']:.4f} to {metrics['test_auc_high']:.4f}",
-        ),
+        interval_card("Replaced-token AUC", metrics, "test_auc"),
         Card("Masked-token accuracy", metrics["test_masked_accuracy"], "likeliest token is the original"),
         Card("Generator's loss", metrics["test_generator_loss"], "nats a masked token"),
         Card(
@@ -77,8 +69,8 @@ def story(measured: Measured) -> Story:
         "test tokens": f"{metrics['test_tokens']:,}",
         "masked tokens": f"{metrics['test_masked_tokens']:,}",
     }
-    rests = rests_section(metrics, AUC, _CONTROLS, 0.5, _SAW)
-    return Story(f"Test loss {loss:.3f}", lead, cards, [section], counts, [rests])
+    controls = controls_section(metrics, AUC, _CONTROLS, 0.5, _SAW)
+    return Story(f"Test loss {loss:.3f}", lead, cards, [section], counts, [controls])
 
 
 def _roc(curve: Mapping[str, Any], metrics: Mapping[str, Any]) -> Figure:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from components.contract import LOGIT
 from components.tasks.binary.streaming import BinaryMetrics
-from components.tasks.definition import Exchange
+from components.tasks.definition import Exchange, Tensors
 from components.text.outputs import MASKED, MASKED_CORRECT, MASKED_LOSS, REPLACED, REPLACED_LOGIT, REPLACED_WEIGHT
 
 
@@ -22,12 +22,7 @@ class ReplacedTokenMetrics(tf.Module):
         # Of the masked tokens: losses, correct ones, all.
         self.masked = tf.Variable(tf.zeros([3], tf.float64), trainable=False, name="masked_tokens")
 
-    def update(
-        self,
-        targets: Mapping[str, tf.Tensor],
-        outputs: Mapping[str, tf.Tensor],
-        kept: Mapping[str, tf.Tensor],
-    ) -> None:
+    def update(self, targets: Tensors, outputs: Tensors, kept: Tensors) -> None:
         is_token = outputs[REPLACED] >= 0
         replaced, logits = (tf.boolean_mask(outputs[name], is_token) for name in (REPLACED, REPLACED_LOGIT))
         self._tokens.update({REPLACED: replaced}, {LOGIT: logits}, {})

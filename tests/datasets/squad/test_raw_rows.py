@@ -19,7 +19,7 @@ from components.scoring import ExportedModel
 from components.scoring.raw import raw_model
 from components.scoring.signature import Output
 from components.tasks import Scores
-from components.tasks.question_answering.parameters import AnswerEvaluation
+from components.tasks.question_answering import AnswerEvaluation
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.tables import WINDOW, QuestionTables
 from tests.datasets.amazon_reviews.raw import samples

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from kfp.dsl import HTML, ClassificationMetrics, Metrics
 
-from components.evaluate.visualise import show
+from components.evaluate.step import show
 
 
 @pytest.fixture

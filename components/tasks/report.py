@@ -1,4 +1,4 @@
-"""The report's section about what a model's score rests on."""
+"""What the reports of tasks share: cards with intervals, and the section about a model's controls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from components.contract import Metric
 from components.metrics import CONFIDENCE
-from components.report import Figure, Section, spanning, table
+from components.report import Card, Figure, Section, spanning, table
 from components.report.interval_chart import Row, interval_chart
 
 # Smaller losses are shown as none, however narrow their interval.
@@ -39,7 +39,19 @@ class Control:
         return f"{self.what.format(about=about)} {found}"
 
 
-def rests_section(
+def simple_rule(name: str, what: str, does: str) -> Control:
+    """A control that scores by a rule, such as a number alone; ``does`` is such as "This one number does"."""
+    return Control(
+        name, what, "The model is above it.", f"{does} as well as the model.", f"{does} better than the model."
+    )
+
+
+def interval_card(title: str, metrics: Mapping[str, Any], name: str, *, main: bool = False) -> Card:
+    """A metric with its interval."""
+    return Card(title, metrics[name], f"{metrics[f'{name}_low']:.4f} to {metrics[f'{name}_high']:.4f}", main)
+
+
+def controls_section(
     metrics: Mapping[str, Any],
     metric: Metric,
     controls: Mapping[str, Control],
@@ -61,7 +73,7 @@ def rests_section(
     level = f"{100 * CONFIDENCE:g} %"
     ends = [end for row, _ in rows for end in (row.interval or (row.value, row.value))]
     chart = interval_chart([row for row, _ in rows], spanning(metric.label, [*ends, guessing]))
-    told = table(("", metric.label, "model above it by", "meaning"), [cells for _, cells in rows])
+    meanings = table(("", metric.label, "model above it by", "meaning"), [cells for _, cells in rows])
     return Section(
         title,
         _text(metrics, saw),
@@ -69,7 +81,9 @@ def rests_section(
             Figure(
                 f"{metric.label} of the model and of its controls", chart, f"Whiskers are {level} intervals.", wide=True
             ),
-            Figure("What they mean", told, f"Differences, with {level} intervals, are of the same samples.", wide=True),
+            Figure(
+                "What they mean", meanings, f"Differences, with {level} intervals, are of the same samples.", wide=True
+            ),
         ],
     )
 

@@ -1,4 +1,4 @@
-"""The ROC curve and the area under it, exact and from histograms."""
+"""The ROC curve with the area under it, exact and from histograms, and the precision-recall curve."""
 
 from __future__ import annotations
 
@@ -65,26 +65,35 @@ def roc_curve(labels: np.ndarray, scores: np.ndarray, points: int = 200) -> dict
         ``false_positive_rate``, ``true_positive_rate`` and ``threshold`` (a sample at or above it is called
         positive), in falling order of thresholds.
     """
-    thresholds, true_positives, false_positives = cumulated(labels, scores)
-    top = np.nextafter(thresholds[0], np.inf)
-    thresholds = np.concatenate([[top], thresholds])
-    tpr = np.concatenate([[0.0], true_positives / true_positives[-1]])
-    fpr = np.concatenate([[0.0], false_positives / false_positives[-1]])
-    kept = thinned(fpr + tpr, points)
+    from sklearn import metrics
+
+    fpr, tpr, thresholds = metrics.roc_curve(labels, np.asarray(scores, np.float64), drop_intermediate=False)
+    thresholds[0] = np.nextafter(thresholds[1], np.inf)
+    shown = thinned(fpr + tpr, points)
     return {
-        "false_positive_rate": fpr[kept].tolist(),
-        "true_positive_rate": tpr[kept].tolist(),
-        "threshold": thresholds[kept].tolist(),
+        "false_positive_rate": fpr[shown].tolist(),
+        "true_positive_rate": tpr[shown].tolist(),
+        "threshold": thresholds[shown].tolist(),
     }
 
 
-def cumulated(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct scores, descending, and the numbers of positives and negatives at or above each (float64)."""
-    order = np.argsort(-np.asarray(scores, np.float64), kind="stable")
-    ranked, positive = np.asarray(scores, np.float64)[order], np.asarray(labels)[order] > 0
-    last_of_ties = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
-    true_positives = np.cumsum(positive, dtype=np.float64)[last_of_ties]
-    return ranked[last_of_ties], true_positives, last_of_ties + 1.0 - true_positives
+def precision_recall_curve(labels: np.ndarray, scores: np.ndarray, points: int = 200) -> dict[str, list[float]]:
+    """The precision-recall curve, thinned evenly along the recall.
+
+    Returns:
+        ``recall``, ``precision`` and ``threshold``, in falling order of thresholds.
+    """
+    from sklearn import metrics
+
+    # scikit-learn's last point, of recall 0, has no threshold.
+    precision, recall, thresholds = metrics.precision_recall_curve(labels, scores)
+    precision, recall, thresholds = precision[-2::-1], recall[-2::-1], thresholds[::-1]
+    shown = thinned(recall, points)
+    return {
+        "recall": recall[shown].tolist(),
+        "precision": precision[shown].tolist(),
+        "threshold": thresholds[shown].tolist(),
+    }
 
 
 def thinned(position: np.ndarray, points: int) -> np.ndarray:

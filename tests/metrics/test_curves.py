@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from components.metrics import auc_of_histograms, roc_auc, roc_curve
+from components.metrics import auc_of_histograms, precision_recall_curve, roc_auc, roc_curve
 
 
 def every_pair(labels: np.ndarray, scores: np.ndarray) -> float:
@@ -62,3 +62,20 @@ def test_a_short_curve_has_every_threshold_and_only_finite_ones() -> None:
     assert curve["threshold"] == [np.nextafter(0.9, 1), 0.9, 0.5, 0.2]
     assert curve["true_positive_rate"] == [0, 0.5, 1, 1]
     assert curve["false_positive_rate"] == [0, 0, 0.5, 1]
+
+
+def test_the_precision_recall_curve_of_a_hand_made_case() -> None:
+    # From the top: a hit of 1, of 1, of 2 with the tie, and of 2: half of the recall, half, all, all.
+    curve = precision_recall_curve(np.array([1, 0, 1, 0, 0]), np.array([0.9, 0.8, 0.7, 0.7, 0.1]))
+    assert curve["recall"] == [0.5, 0.5, 1, 1]
+    assert curve["precision"] == [1, 0.5, 0.5, 0.4]
+    assert curve["threshold"] == [0.9, 0.8, 0.7, 0.1]
+
+
+def test_the_thinned_precision_recall_curve_ends_at_full_recall() -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, 5000)
+    curve = precision_recall_curve(labels, random.random(5000), points=50)
+    assert len(curve["recall"]) <= 50
+    assert curve["recall"][-1] == 1
+    assert curve["precision"][-1] == pytest.approx(labels.mean())
