@@ -100,9 +100,8 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             scores = replace(scores, controlled=controlled)
         measured = _with_best(measured_by(task, scores, parameters), spec, task)
         measured.metrics.update(_ranking_metrics(spec, exported, task, parameters, lookups))
-        trained_with, run_id = exported.parameters, parameters.run_id or tracked.id
-        explanation = _explanation(str(trained_with.get("model_type", "")), explained(spec, exported, lookups))
-        facts = _facts(spec, trained_with, model, inputs, run_id, profile, explanation)
+        about = explained(spec, exported, lookups)
+        facts = _facts(spec, exported, inputs, parameters.run_id or tracked.id, profile, about)
         with publishing(evaluation, step="evaluate", inputs=inputs, parameters=recorded(parameters)) as staging:
             _write_json(staging.path / "metrics.json", measured.metrics)
             for name, curve in measured.curves.items():
@@ -208,12 +207,11 @@ def _with_best(measured: Measured, spec: FeatureSpec, task: TaskDefinition) -> M
 
 def _facts(
     spec: FeatureSpec,
-    trained_with: Mapping[str, Any],
-    model: Path,
+    model: ExportedModel,
     inputs: Mapping[str, Artifact],
     run_id: str,
     profile: Profile | None,
-    explanation: Sequence[Section],
+    about: Explained | None,
 ) -> Facts:
     data = {f"{name} ids": f"{feature.cardinality:,}" for name, feature in spec.features.items() if feature.cardinality}
     trained_rows = spec.metadata.get("train", {}).get("rows")
@@ -221,32 +219,26 @@ def _facts(
         data["train rows"] = f"{trained_rows:,}"
     origins = {name: artifact.digest for name, artifact in inputs.items()}
     origins |= {f"{name} ← {of}": digest for name, artifact in inputs.items() for of, digest in artifact.inputs.items()}
+    name = str(model.parameters.get("model_type", ""))
+    is_installed = name in registry.names(registry.MODELS)
     return Facts(
-        title=_title_of(str(trained_with.get("model_type", ""))),
+        title=registry.model(name).title if is_installed else name or "model",
         run=run_id,
-        parameters=trained_with,
-        training=read_notes(model / "training.json"),
+        parameters=model.parameters,
+        training=read_notes(model.folder / "training.json"),
         data=data,
         origins=origins,
         profile=profile,
-        explanation=explanation,
+        explanation=_explanation(name, about) if about and is_installed else (),
     )
 
 
-def _explanation(model_type: str, about: Explained | None) -> Sequence[Section]:
-    """The model's own sections; none where its package is not installed here."""
-    if about is None or model_type not in registry.names(registry.MODELS):
-        return ()
+def _explanation(model_type: str, about: Explained) -> Sequence[Section]:
+    """The model's own sections."""
     sections = registry.model(model_type).explanation(about)
     if not isinstance(sections, (list, tuple)) or not all(isinstance(section, Section) for section in sections):
         raise KfrecError(f"model {model_type}: explanation returns {sections!r:.100}; return a list of Section")
     return sections
-
-
-def _title_of(model_type: str) -> str:
-    """The display name of a model; its name where its package is not installed here."""
-    known = model_type in registry.names(registry.MODELS)
-    return registry.model(model_type).title if known else model_type or "model"
 
 
 def _track(run: TrackedRun, measured: Measured, evaluation: Path) -> None:
@@ -262,12 +254,10 @@ def _headline(metrics: Mapping[str, Any], task: TaskDefinition, evaluation: Path
     shown = []
     for metric in task.metrics:
         name = f"test_{metric.name}"
-        interval = ""
+        shown.append(f"test {metric.label} {metrics[name]:.4f}")
         if f"{name}_low" in metrics:
-            interval = (
-                f" ({100 * CONFIDENCE:g} % interval {metrics[f'{name}_low']:.4f} to {metrics[f'{name}_high']:.4f})"
-            )
-        shown.append(f"test {metric.label} {metrics[name]:.4f}{interval}")
+            low, high = metrics[f"{name}_low"], metrics[f"{name}_high"]
+            shown[-1] += f" ({100 * CONFIDENCE:g} % interval {low:.4f} to {high:.4f})"
     remarks = "".join(f"; {remark}" for remark in task.remarks(metrics))
     return f"{', '.join(shown)}{remarks}; report {evaluation / 'report.html'}"
 

@@ -10,27 +10,3 @@ from components.metrics.curves import auc_of_histograms, precision_recall_curve,
 from components.metrics.delong import delong_interval
 from components.metrics.grouped import FEWEST, GroupedAuc, auc_by_bucket, auc_by_group, grouped_auc
 from components.metrics.mean_average_precision import RankedGroups
-
-__all__ = [
-    "CONFIDENCE",
-    "FEWEST",
-    "Calibration",
-    "GroupedAuc",
-    "Interval",
-    "RankedGroups",
-    "ResampledAuc",
-    "RocBands",
-    "auc_by_bucket",
-    "auc_by_group",
-    "auc_interval",
-    "auc_of_histograms",
-    "calibration",
-    "delong_interval",
-    "grouped_auc",
-    "mean_interval",
-    "precision_recall_curve",
-    "resampled_auc",
-    "roc_auc",
-    "roc_bands",
-    "roc_curve",
-]

@@ -13,13 +13,7 @@ POINTS = 101
 
 @dataclass(frozen=True)
 class Band:
-    """A curve with its pointwise confidence band, with an entry per false positive rate.
-
-    Attributes:
-        estimate: on all samples.
-        low: lower end.
-        high: upper end.
-    """
+    """A curve on all samples with the ends of its pointwise confidence band, an entry per false positive rate."""
 
     estimate: np.ndarray
     low: np.ndarray
@@ -58,8 +52,7 @@ def roc_bands(
 
     Args:
         labels: 0 or 1, both present.
-        scores: of the evaluated model.
-        rival_scores: of the other model, for the same samples.
+        rival_scores: of the other model.
         clusters: samples of a cluster are drawn together; None draws single samples.
         samples: number of resamples.
     """

@@ -18,8 +18,6 @@ class Interval:
 
     Attributes:
         estimate: the value on all samples.
-        low: lower end of the interval.
-        high: upper end of the interval.
         units: independent units that were drawn, such as users; None if unknown.
     """
 
@@ -58,11 +56,9 @@ def auc_interval(
 
     Args:
         labels: 0 or 1, both present.
-        scores: scores of the evaluated model.
-        rival_scores: scores of the other model, for the same samples, if any.
+        rival_scores: of the other model, if any.
         samples: number of resamples.
         confidence: level of the interval, such as 0.95.
-        seed: seed of the draws.
         clusters: the user of each sample, to draw whole users, because a user's samples are not independent. None
             draws single samples.
     """
@@ -91,7 +87,6 @@ class ResampledAuc:
         Args:
             which: index of the AUC.
             minus: index of the AUC to subtract; None subtracts nothing.
-            confidence: level of the interval.
         """
         values, estimate = self.drawn[:, which], self.estimates[which]
         if minus is not None:
@@ -112,11 +107,7 @@ def resampled_auc(
     """The AUC of each of several scores, on all samples and on each bootstrap draw; see ``auc_interval``.
 
     Args:
-        labels: 0 or 1, both present.
         scores: of the same samples, ``[k][n]``.
-        samples: number of resamples.
-        seed: seed of the draws.
-        clusters: as in ``auc_interval``.
     """
     labels = np.asarray(labels)
     ranked = [_RankedPairs(labels, np.asarray(each)) for each in scores]
@@ -146,11 +137,7 @@ def mean_interval(
     the mean, so millions of groups with few distinct values are cheap.
 
     Args:
-        values: at least one.
-        samples: number of resamples.
-        confidence: level of the interval.
-        seed: seed of the draws.
-        clusters: as in ``auc_interval``.
+        values: at least one; the other arguments are those of ``auc_interval``.
     """
     if clusters is not None:
         return _clustered_mean(np.asarray(values, np.float64), clusters, samples, confidence, seed)

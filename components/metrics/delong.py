@@ -28,7 +28,6 @@ def delong_interval(positive: np.ndarray, scores: np.ndarray, units: np.ndarray)
 
     Args:
         positive: whether each sample is one.
-        scores: scores.
         units: cluster of each sample, such as its user; small integers, possibly with gaps. At least two clusters must
             have positives, and two negatives.
     """
@@ -59,12 +58,10 @@ def delong_difference(positive: np.ndarray, scores: np.ndarray, others: np.ndarr
 
     Args:
         positive: whether each sample is one; at least two are, and two are not.
-        scores: scores, ``[n]``.
-        others: of the same samples.
     """
     differences = []
-    for part, rest, sign in ((positive, ~positive, 1.0), (~positive, positive, -1.0)):
-        one, other = (sign * _share_below(each[rest], each[part]) for each in (scores, others))
+    for own, opposite, sign in ((positive, ~positive, 1.0), (~positive, positive, -1.0)):
+        one, other = (sign * _share_below(each[opposite], each[own]) for each in (scores, others))
         differences.append(one - other)
     a, b = differences
     width = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))

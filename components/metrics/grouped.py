@@ -40,8 +40,6 @@ def grouped_auc(labels: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> G
     Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018, section 6.2.
 
     Args:
-        labels: 0 or 1.
-        scores: scores.
         groups: the user of each sample.
     """
     if not len(labels):
@@ -76,8 +74,6 @@ def auc_by_bucket(
     """AUC of the samples in each bucket of values.
 
     Args:
-        labels: 0 or 1.
-        scores: scores.
         values: an integer per sample, such as the length of its history.
         bounds: ascending inclusive upper bounds of all buckets but the last, which is open.
         clusters: cluster of each sample; None for independent samples.
@@ -98,8 +94,6 @@ def auc_by_group(
     """AUC within each group, of its positives over its negatives.
 
     Args:
-        labels: 0 or 1.
-        scores: scores.
         groups: an integer per sample.
         clusters: cluster of each sample; None for independent samples.
 

@@ -37,12 +37,12 @@ class RankedGroups:
         # Per block of ties in these groups: its group, and the numbers of samples and positives above and in it.
         of = (np.cumsum(new_group) - 1)[tie]
         tied = np.diff(np.append(tie, len(group)))
-        kept = counted[of]
-        self._of = (np.cumsum(counted) - 1)[of[kept]]
-        self._above = (tie - first[of])[kept]
-        self._positives_above = (above[tie] - above[first[of]])[kept]
-        self._tied = tied[kept]
-        self._positives_tied = (above[tie + tied] - above[tie])[kept]
+        with_positive = counted[of]
+        self._of = (np.cumsum(counted) - 1)[of[with_positive]]
+        self._above = (tie - first[of])[with_positive]
+        self._positives_above = (above[tie] - above[first[of]])[with_positive]
+        self._tied = tied[with_positive]
+        self._positives_tied = (above[tie + tied] - above[tie])[with_positive]
 
     def average_precision(self, k: int) -> np.ndarray:
         """Average precision among the first k of each group with a positive sample, float64.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -224,23 +224,15 @@ def _batch(path: Path, rows: Sequence[dict[str, Any]], last: int) -> pa.RecordBa
         raise KfrecError(f"{path}: in the {len(rows)} lines before line {last + 1}, {error}") from None
 
 
-class Writer(Protocol):
-    """Writes record batches to a file."""
-
-    def write(self, batch: pa.RecordBatch) -> None: ...
-
-    def close(self) -> None: ...
-
-
 @contextmanager
-def writing(path: Path, named: RowsFile) -> Iterator[Writer]:
+def writing(path: Path, named: RowsFile) -> Iterator[_ArrowWriter | _JsonWriter]:
     """A writer of a new file.
 
     Args:
         path: where to write.
         named: the final file; gives the format, and the name in messages.
     """
-    writer: Writer = _JsonWriter(path, named) if named.format == JSON else _ArrowWriter(path, named)
+    writer = _JsonWriter(path, named) if named.format == JSON else _ArrowWriter(path, named)
     try:
         yield writer
     finally:

@@ -55,8 +55,6 @@ def recommend_to_file(
     """Writes the best candidates of users, see ``components.scoring.recommend.Recommended``, a batch at a time.
 
     Args:
-        catalogue: what to choose from.
-        people: batches of users and histories.
         top: largest number of items of a user.
         output: file to write; its suffix gives the format.
         sources: files that it must not replace.

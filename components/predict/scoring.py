@@ -32,7 +32,6 @@ class Counts:
     """Counts of scored rows.
 
     Attributes:
-        rows: input rows.
         with_unknown: rows with an out-of-vocabulary id.
         unknown: column to the number of such ids.
         seconds: scoring time, without loading the model.
@@ -73,8 +72,6 @@ def score_file(model: RawModel, source: RowsFile, target: Path, named: RowsFile,
     """Writes the rows of a file with the model's output columns appended.
 
     Args:
-        model: the scoring model.
-        source: input rows.
         target: file to write.
         named: the final file.
         batch_size: rows scored at a time.
@@ -93,19 +90,16 @@ def score_file(model: RawModel, source: RowsFile, target: Path, named: RowsFile,
     with writing(target, named) as writer, progress(title, source.rows, "rows") as bar:
         for batch, scores in behind(map(begin, prefetched(source.batches(batch_size), READ_AHEAD))):
             scored = _named(source, scores)
-            writer.write(with_scores(batch, scored))
+            outputs = {name: as_column(values) for name, values in scored.outputs.items()}
+            outputs[UNKNOWN] = pa.array(scored.unknown_ids)
+            names = [*batch.schema.names, *outputs]
+            writer.write(pa.RecordBatch.from_arrays([*batch.columns, *outputs.values()], names=names))
             counts.add(scored)
             bar.advance(len(batch))
         if not counts.rows:
             raise KfrecError(f"{source.path}: no rows in it; give a file with rows to score")
     counts.seconds = time.perf_counter() - started
     return counts
-
-
-def with_scores(batch: pa.RecordBatch, scored: Scored) -> pa.RecordBatch:
-    """Rows with the model's output columns appended."""
-    columns = [*(as_column(values) for values in scored.outputs.values()), pa.array(scored.unknown_ids)]
-    return pa.RecordBatch.from_arrays([*batch.columns, *columns], names=[*batch.schema.names, *scored.outputs, UNKNOWN])
 
 
 def _named(source: RowsFile, job: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Judges a model against the champion of its name, on the model's test split."""
+"""Compares a model with the champion of its name, on the model's test split."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 METRICS = "metrics.json"
 
 
-class Judged(NamedTuple):
+class Verdict(NamedTuple):
     """A decision, and the sections with the curves of both models if they were compared."""
 
     decision: Decision
@@ -60,16 +60,16 @@ class Candidate:
     score: float
     is_baseline: bool = False
 
-    def against(self, registry: Registry, champion: ModelVersion | None) -> Judged:
+    def against(self, registry: Registry, champion: ModelVersion | None) -> Verdict:
         """Compares it with a version of the registry; None is no champion."""
         task = self.task
         vetoes = () if self.is_baseline else tuple(task.vetoes(self.metrics, self.parameters))
         if champion is None:
-            return Judged(without_champion(task.primary, self.score, task.floor(self.parameters), vetoes))
+            return Verdict(without_champion(task.primary, self.score, task.floor(self.parameters), vetoes))
         number = int(champion.version)
         if other := other_task(registry.client, champion, task.name):
             why = f"its task is {other} and this model's is {task.name}, so register this model under another name"
-            return Judged(not_comparable(task.primary, self.score, number, why))
+            return Verdict(not_comparable(task.primary, self.score, number, why))
         try:
             theirs = self._scored(registry, number)
             ours = dataclasses.replace(theirs, outputs=read_predictions(self.evaluation / PREDICTIONS).outputs)
@@ -84,9 +84,9 @@ class Candidate:
             )
             sections = task.compared(ours, theirs)
         except _Unscored as error:
-            return Judged(not_comparable(task.primary, self.score, number, str(error)))
+            return Verdict(not_comparable(task.primary, self.score, number, str(error)))
         decision = against_champion(number, difference, margin=self.parameters.promotion_margin, vetoes=vetoes)
-        return Judged(decision, sections)
+        return Verdict(decision, sections)
 
     def _scored(self, registry: Registry, champion: int) -> Scores:
         """The champion's scores of the model's test split.

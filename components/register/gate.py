@@ -51,8 +51,6 @@ def without_champion(metric: Metric, score: float, floor: float, vetoes: Sequenc
     """Decides about a model without a champion: it must be better than ``floor``.
 
     Args:
-        metric: the primary metric.
-        score: the model's.
         floor: to beat; a ceiling where lower is better.
         vetoes: further reasons against the model, each a clause such as "it is not better than the baseline".
     """
@@ -63,9 +61,9 @@ def without_champion(metric: Metric, score: float, floor: float, vetoes: Sequenc
     elif not (score > floor if metric.higher_is_better else score < floor):
         against.insert(0, f"the test {metric.label} {score:.4f} is not {side} the {bound} of {floor:g}")
     if against:
-        return Decision(CHALLENGER, f"There is no champion, but {'; '.join(against)}.", _name(metric), score)
+        return Decision(CHALLENGER, f"There is no champion, but {'; '.join(against)}.", f"test_{metric.name}", score)
     reason = f"There was no champion and the test {metric.label} {score:.4f} is {side} the {bound} of {floor:g}."
-    return Decision(CHAMPION, reason, _name(metric), score)
+    return Decision(CHAMPION, reason, f"test_{metric.name}", score)
 
 
 def not_comparable(metric: Metric, score: float, champion_version: int, why: str) -> Decision:
@@ -77,7 +75,7 @@ def not_comparable(metric: Metric, score: float, champion_version: int, why: str
         f"Champion version {champion_version} cannot be scored on this test set, so the test {metric.label} "
         f"{score:.4f} has no comparison: {why.rstrip('.')}; {_BY_HAND}."
     )
-    return Decision(CHALLENGER, reason, _name(metric), score, champion_version)
+    return Decision(CHALLENGER, reason, f"test_{metric.name}", score, champion_version)
 
 
 def against_champion(
@@ -86,14 +84,13 @@ def against_champion(
     """Decides about a model evaluated on the same samples as the champion.
 
     It must be better by ``margin``, and significantly: the confidence interval of the difference must exclude zero on
-    the better side, and rest on enough independent units.
+    the better side, and come from enough independent units.
 
     Args:
-        difference: of the model's score to the champion's.
         margin: to reach, in the unit of the metric.
         vetoes: as of ``without_champion``.
     """
-    metric, gain = difference.metric, difference.gain
+    metric, gain, interval = difference.metric, difference.gain, difference.interval
     if math.isfinite(difference.score) and not math.isfinite(difference.rival_score):
         why = f"its test {metric.label} is {difference.rival_score}, not a finite number"
         return not_comparable(metric, difference.score, champion_version, why)
@@ -115,18 +112,9 @@ def against_champion(
         CHAMPION if is_better and not vetoes else CHALLENGER,
         f"Test {metric.label} {difference.score:.4f} against {difference.rival_score:.4f} of champion version "
         f"{champion_version} on the same samples: {difference}, {verdict}{against}.",
-        _name(metric),
+        f"test_{metric.name}",
         difference.score,
         champion_version,
         difference.rival_score,
-        *(_measured(difference) if difference.is_finite else ()),
+        *((interval.estimate, (interval.low, interval.high)) if difference.is_finite else ()),
     )
-
-
-def _measured(difference: Difference) -> tuple[float, tuple[float, float]]:
-    interval = difference.interval
-    return interval.estimate, (interval.low, interval.high)
-
-
-def _name(metric: Metric) -> str:
-    return f"test_{metric.name}"

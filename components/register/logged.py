@@ -50,7 +50,6 @@ def logged(model: ExportedModel, example: Example) -> Logged:
     """A model of raw rows if its data set can encode them, else one of encoded features.
 
     Args:
-        model: to log.
         example: returns samples by feature; called only for a model of encoded features.
     """
     try:
@@ -132,7 +131,6 @@ def _names(outputs: Mapping[str, Any]) -> str:
 
 
 def _kind_of(values: np.ndarray) -> Any:
-    """The column type of an output."""
     from mlflow.types import DataType
     from mlflow.types.schema import Array
 
@@ -168,7 +166,10 @@ def _of_features(model: ExportedModel, example: Example, why: str) -> Logged:
     from mlflow.types import ColSpec, Schema, TensorSpec
 
     samples, returned = example(), model.nothing()
-    inputs: dict[str, np.ndarray] = {name: np.asarray(samples[name], _type_of(model, name)) for name in model.inputs}
+    inputs: dict[str, np.ndarray] = {
+        name: np.asarray(samples[name], np.float32 if model.spec.features[name].is_float else np.int64)
+        for name in model.inputs
+    }
     specs: list[ColSpec | TensorSpec] = [
         TensorSpec(values.dtype, (-1, *values.shape[1:]), name) for name, values in inputs.items()
     ]
@@ -181,10 +182,6 @@ def _of_features(model: ExportedModel, example: Example, why: str) -> Logged:
         inputs,
         f"Takes encoded features: {why.removeprefix(f'{model.folder}: ')}. Returns {_names(returned)}.",
     )
-
-
-def _type_of(model: ExportedModel, name: str) -> type:
-    return np.float32 if model.spec.features[name].is_float else np.int64
 
 
 def requirements() -> list[str]:

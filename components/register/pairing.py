@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,10 +19,10 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.metrics import mean_interval
 from components.progress import progress
-from components.register.comparison import Judged
+from components.register.comparison import Verdict
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
 from components.register.logged import logged_pair
-from components.register.promotion import basis_of, settle
+from components.register.promotion import basis_of, decide
 from components.register.registry import Registry
 from components.scoring import load_raw_model
 from components.scoring.catalogue import Catalogue
@@ -73,14 +73,15 @@ def register_pair(parameters: Any, spec: FeatureSpec, data: str, digest: str, ru
         spec: data whose test users compare pairs; no model may have been trained on their test split.
         data: folder or URI of these records.
         digest: of these records.
-        run: the step's MLflow run.
 
     Returns:
-        The pair; or why there is none, as long as one of the stages has no champion.
+        The pair; or why there is none, as long as one of the stages has no champion; empty if no pair is wanted.
 
     Raises:
         KfrecError: the champions are no pair, or the data have no users to compare them by.
     """
+    if not getattr(parameters, "pair_with", ""):
+        return ""
     registry, champions = Registry(parameters.registered_pair, run), {}
     for name in (parameters.registered_model, parameters.pair_with):
         champion = champion_of(registry.client, name)
@@ -95,10 +96,10 @@ def register_pair(parameters: Any, spec: FeatureSpec, data: str, digest: str, ru
         if version is None:
             version = registry.register(logged_pair(pair), (folder / name for name in PAIR_FILES), stages)
         registry.note(version, facts | {"data": data, "task": "pair"})
-        judge = _Judge(parameters, choices_in(spec, parameters.pair_users), pair)
+        comparison = _Comparison(parameters, choices_in(spec, parameters.pair_users), pair)
         gate = {name: getattr(parameters, name) for name in ("pair_users", "bootstrap_samples", "confidence")}
         basis = basis_of(digest, gate)
-        decision, _ = settle(registry, version, lambda champion: judge.against(registry, champion), basis)
+        decision, _ = decide(registry, version, partial(comparison.against, registry), basis)
         return Registered(registry.name, int(version.version), decision, facts)
 
 
@@ -124,7 +125,7 @@ def _assembled(
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _Comparison:
     """Compares pairs by the choices of the same test users."""
 
     parameters: Any
@@ -141,11 +142,11 @@ class _Judge:
         """Of its first stage alone, ``[users]``."""
         return _hits(Catalogue(self.pair.retriever), self.choices, "ranking by its first stage")
 
-    def against(self, registry: Registry, champion: ModelVersion | None) -> Judged:
+    def against(self, registry: Registry, champion: ModelVersion | None) -> Verdict:
         """Compares the pair with a version of the registry; None is no champion."""
         score, vetoes = float(self.hits.mean()), self._vetoes()
         if champion is None:
-            return Judged(without_champion(HIT_RATE, score, 0.0, vetoes))
+            return Verdict(without_champion(HIT_RATE, score, 0.0, vetoes))
         number = int(champion.version)
         with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as scratch:
             try:
@@ -154,8 +155,8 @@ class _Judge:
                     raise KfrecError("it is not a pair")
                 theirs = _hits(load_pair(place).catalogue(), self.choices, f"ranking by champion version {number}")
             except KfrecError as error:
-                return Judged(not_comparable(HIT_RATE, score, number, str(error).replace(scratch, "the registry")))
-        return Judged(against_champion(number, self._difference(theirs), margin=0.0, vetoes=vetoes))
+                return Verdict(not_comparable(HIT_RATE, score, number, str(error).replace(scratch, "the registry")))
+        return Verdict(against_champion(number, self._difference(theirs), margin=0.0, vetoes=vetoes))
 
     def _vetoes(self) -> list[str]:
         gain = self._difference(self.first_hits)

@@ -3,7 +3,7 @@
 MLflow moves one alias at a time and has no compare-and-swap. A step therefore stores its decision with the version
 before it moves an alias, looks at the champion again just before, and at the other steps' stored decisions afterwards.
 Of two steps that replace the same champion at once, the one that stores its decision later sees the other: as another
-champion before its move, or as a decision after it. The later version is then judged against the earlier one.
+champion before its move, or as a decision after it. The later version is then compared with the earlier one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from components.register.comparison import Judged
+from components.register.comparison import Verdict
 from components.register.gate import Decision
 from components.register.registry import Promotion, Registry
 from components.tracking.champion import CHAMPION
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 
-def settle(
-    registry: Registry, version: ModelVersion, judge: Callable[[ModelVersion | None], Judged], basis: str
-) -> Judged:
+def decide(
+    registry: Registry, version: ModelVersion, compare: Callable[[ModelVersion | None], Verdict], basis: str
+) -> Verdict:
     """Decides about a version, or takes its earlier decision, and sets its alias.
 
     A decision holds for its basis until another version becomes champion; then it is made again before an alias moves.
@@ -34,36 +34,36 @@ def settle(
 
     Args:
         version: to decide about.
-        judge: compares the version with a champion, or with None.
-        basis: of ``judge``, see ``basis_of``.
+        compare: compares the version with a champion, or with None.
+        basis: of ``compare``, see ``basis_of``.
     """
     own = int(version.version)
-    settled = _settled(registry)
+    ended = _ended(registry)
     champion = registry.champion()
     stored = registry.decision(version)
     if stored and _number(champion) == own and (stored.decision.alias != CHAMPION or stored.basis != basis):
-        return Judged(_champion_already(stored.decision))
+        return Verdict(_champion_already(stored.decision))
     holds = stored and stored.basis == basis and _number(champion) in (stored.decision.champion_version, own)
-    judged = Judged(stored.decision) if stored and holds else judge(champion)
+    verdict = Verdict(stored.decision) if stored and holds else compare(champion)
     is_overlooked = False
     while True:
-        registry.begin(version, judged.decision, basis)
+        registry.begin(version, verdict.decision, basis)
         now = registry.champion()
         if _number(now) not in (_number(champion), own):
-            settled = _settled(registry)
+            ended = _ended(registry)
             champion, is_overlooked = registry.champion(), False
-            judged = judge(champion)
+            verdict = compare(champion)
             continue
-        is_promoted = judged.decision.alias == CHAMPION
+        is_promoted = verdict.decision.alias == CHAMPION
         if champion and is_overlooked and not is_promoted and _number(now) == own:
             registry.set_alias(CHAMPION, champion)
-        registry.set_alias(judged.decision.alias, version)
-        rival = _overlooked(registry, own, judged.decision.champion_version, settled) if is_promoted else None
-        against = judge(registry.version(rival)) if rival else None
+        registry.set_alias(verdict.decision.alias, version)
+        rival = _overlooked(registry, own, verdict.decision.champion_version, ended) if is_promoted else None
+        against = compare(registry.version(rival)) if rival else None
         if rival is None or against is None or against.decision.champion_score is None:
             registry.end(version)
-            return judged
-        champion, judged, is_overlooked = registry.version(rival), against, True
+            return verdict
+        champion, verdict, is_overlooked = registry.version(rival), against, True
 
 
 def basis_of(digest: str, gate: Mapping[str, Any]) -> str:
@@ -82,13 +82,13 @@ def _champion_already(earlier: Decision) -> Decision:
     return dataclasses.replace(earlier, alias=CHAMPION, reason=reason)
 
 
-def _settled(registry: Registry) -> set[Promotion]:
+def _ended(registry: Registry) -> set[Promotion]:
     return {promotion for promotion, is_underway in registry.promotions().items() if not is_underway}
 
 
-def _overlooked(registry: Registry, own: int, over: int | None, settled: set[Promotion]) -> int | None:
+def _overlooked(registry: Registry, own: int, over: int | None, ended: set[Promotion]) -> int | None:
     """An earlier version whose step has replaced the same champion since, or is about to."""
-    others = (each for each in registry.promotions() if each not in settled)
+    others = (each for each in registry.promotions() if each not in ended)
     return max((each.version for each in others if each.over == over and each.version < own), default=None)
 
 

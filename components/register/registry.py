@@ -58,7 +58,7 @@ class Promotion(NamedTuple):
 
     Attributes:
         version: the new champion.
-        over: the champion that it was judged against, None without one.
+        over: the champion that it was compared with, None without one.
         decision: as it is stored.
     """
 
@@ -90,7 +90,7 @@ class Registry:
         from mlflow.models import Model
 
         with using_store_of(self.client), mlflow.start_run(run_id=self.run.id):
-            kept = Model.log(
+            model = Model.log(
                 name="model",
                 artifact_path=None,
                 flavor=_Unloaded,
@@ -111,10 +111,10 @@ class Registry:
         with using_store_of(self.client):
             return self.client.create_model_version(
                 self.name,
-                kept.model_uri,
+                model.model_uri,
                 self.run.id,
                 tags={MODEL_DIGEST: digest, DESCRIPTION: how.description},
-                model_id=kept.model_id,
+                model_id=model.model_id,
             )
 
     def decision(self, held: ModelVersion) -> Stored | None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,11 @@ from components.register.comparison import METRICS, Candidate
 from components.register.gate import Decision
 from components.register.logged import logged
 from components.register.pairing import Registered, register_pair
-from components.register.promotion import basis_of, settle
+from components.register.promotion import basis_of, decide
 from components.register.registry import Registry
 from components.report import Card, Section, Story
 from components.report.page import Facts, render
-from components.scoring import (
-    ExportedModel,
-    describe_model,
-    open_test_split,
-    open_trained,
-    refusal_of_rows,
-)
+from components.scoring import ExportedModel, describe_model, open_test_split, open_trained, refusal_of_rows
 from components.scoring.model import MODEL_FILES
 from components.scoring.predictions import FILENAME as PREDICTIONS
 from components.steps.catalog import RegisterParameters
@@ -84,17 +79,9 @@ def run(
         candidate = Candidate(
             parameters, task, spec, evaluation, evaluated.parameters, metrics, score, _is_baseline(exported)
         )
-        decision, sections = settle(
-            registry,
-            version,
-            lambda champion: candidate.against(registry, champion),
-            _basis(parameters, task, evaluated),
-        )
-        pair = (
-            register_pair(parameters, spec, data, inputs["tfrecord"].digest, tracked)
-            if getattr(parameters, "pair_with", "")
-            else ""
-        )
+        basis = _basis(parameters, task, evaluated)
+        decision, sections = decide(registry, version, partial(candidate.against, registry), basis)
+        pair = register_pair(parameters, spec, data, inputs["tfrecord"].digest, tracked)
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         about_pair = pair.summary if isinstance(pair, Registered) else pair
         body |= {"pair": about_pair} if about_pair else {}
@@ -102,9 +89,6 @@ def run(
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
             facts = Facts(
                 title=parameters.registered_model,
-                run="",
-                parameters={},
-                training={},
                 data=origin,
                 origins={name: artifact.digest for name, artifact in inputs.items()},
                 about="Promotion decision about",
@@ -212,12 +196,5 @@ def _score_of(evaluation: Path, metrics: Mapping[str, Any], task: TaskDefinition
 
 def _registration(name: str, version: int, run_id: str, decision: Decision) -> dict[str, Any]:
     noted = dataclasses.asdict(decision)
-    return {
-        "registered_model": name,
-        "version": version,
-        "alias": noted.pop("alias"),
-        "reason": noted.pop("reason"),
-        "run_id": run_id,
-        "champion_version_before": noted.pop("champion_version"),
-        **noted,
-    }
+    before = {"champion_version_before": noted.pop("champion_version")}
+    return {"registered_model": name, "version": version, "run_id": run_id, **before, **noted}

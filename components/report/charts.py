@@ -14,6 +14,8 @@ _LONG = 30  # characters of a cell that may break
 WIDTH, HEIGHT = 460, 320
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 46
 _TICKS = 5
+# Of a chart of intervals: widths beside the rows, and heights.
+_NAMES, _ROWS_RIGHT, _ROWS_TOP, _ROW, _ROWS_BOTTOM = 148, 52, 8, 30, 44
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,61 @@ def _bar(
     )
 
 
+@dataclass(frozen=True)
+class Row:
+    """One value of the chart.
+
+    Attributes:
+        name: about 20 characters.
+        interval: low and high end; None draws a point alone.
+        style: CSS class, "one" or "two".
+    """
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None = None
+    style: str = "two"
+
+
+def interval_chart(rows: Sequence[Row], x: Axis) -> str:
+    """A point and a whisker for each row, from top to bottom; the first row's value is also a vertical rule."""
+    height = _ROWS_TOP + _ROW * len(rows) + _ROWS_BOTTOM
+    foot = height - _ROWS_BOTTOM
+    body = []
+    for mark in x.marks():
+        at = _row_x(x, mark)
+        body.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{_ROWS_TOP}" y2="{foot}"/>')
+        body.append(f'<text class="tick" x="{at:.1f}" y="{foot + 17}">{_number(mark)}</text>')
+    if rows:
+        at = _row_x(x, rows[0].value)
+        body.append(f'<line class="line rule" x1="{at:.1f}" x2="{at:.1f}" y1="{_ROWS_TOP}" y2="{foot}"/>')
+    for index, row in enumerate(rows):
+        body.append(_row(row, _ROWS_TOP + _ROW * (index + 0.5), x))
+    body.append(
+        f'<text class="axis" x="{(_NAMES + WIDTH - _ROWS_RIGHT) / 2:.1f}" y="{height - 8}">{escape(x.title)}</text>'
+    )
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(body)}</svg>'
+
+
+def _row(row: Row, y: float, x: Axis) -> str:
+    at, label, whisker = _row_x(x, row.value), f"{row.value:.4f}", ""
+    if row.interval is not None:
+        low, high = (_row_x(x, end) for end in row.interval)
+        label += f" ({row.interval[0]:.4f} to {row.interval[1]:.4f})"
+        ends = f"M{low:.1f} {y - 7:.1f}v14M{high:.1f} {y - 7:.1f}v14"
+        whisker = f'<path class="whisker" d="M{low:.1f} {y:.1f}H{high:.1f}{ends}"/>'
+    return (
+        f'<text class="tick left" x="{_NAMES - 10}" y="{y + 4:.1f}">{escape(row.name)}</text>{whisker}'
+        f'<circle class="dot {row.style}" cx="{at:.1f}" cy="{y:.1f}" r="3.5">'
+        f"<title>{escape(f'{row.name}: {label}')}</title></circle>"
+        f'<text class="value" x="{WIDTH - _ROWS_RIGHT / 2 + 6:.1f}" y="{y + 4:.1f}">{row.value:.4f}</text>'
+    )
+
+
+def _row_x(axis: Axis, value: float) -> float:
+    return _NAMES + axis.at(value) * (WIDTH - _NAMES - _ROWS_RIGHT)
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of texts; the first column is the row header. Only long texts, such as sentences, may break."""
     cells = [("th", header), *(("td", row) for row in rows)]
@@ -154,12 +211,12 @@ def _grid(x: Axis | None, y: Axis) -> str:
     for mark in y.marks():
         height = _y(y, mark)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
-        parts.append(f'<text class="tick left" x="{LEFT - 7}" y="{height + 4:.1f}">{number(mark)}</text>')
+        parts.append(f'<text class="tick left" x="{LEFT - 7}" y="{height + 4:.1f}">{_number(mark)}</text>')
     middle = (TOP + HEIGHT - BOTTOM) / 2
     parts.append(f'<text class="axis" transform="translate(13 {middle}) rotate(-90)">{escape(y.title)}</text>')
     if x is not None:
         for mark in x.marks():
-            parts.append(f'<text class="tick" x="{_x(x, mark):.1f}" y="{HEIGHT - BOTTOM + 17}">{number(mark)}</text>')
+            parts.append(f'<text class="tick" x="{_x(x, mark):.1f}" y="{HEIGHT - BOTTOM + 17}">{_number(mark)}</text>')
         parts.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}">{escape(x.title)}</text>')
     return "".join(parts)
 
@@ -181,8 +238,8 @@ def _y(axis: Axis, value: float) -> float:
     return HEIGHT - BOTTOM - axis.at(value) * (HEIGHT - TOP - BOTTOM)
 
 
-def number(value: float) -> str:
-    """The text of a tick, without trailing zeros."""
+def _number(value: float) -> str:
+    """A tick without trailing zeros."""
     return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) < 1e4 else f"{value:,.0f}"
 
 

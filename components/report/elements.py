@@ -27,7 +27,7 @@ class Figure:
     """A chart with its title and a sentence.
 
     Attributes:
-        chart: HTML of ``components.report.charts`` or ``components.report.interval_chart``.
+        chart: HTML of ``components.report.charts``.
         note: below the chart.
         wide: whether it takes the whole width, such as a table with sentences.
     """

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from components.checks.findings import exceeded
-from components.checks.profile import Profile
+from components.checks.findings import describe, exceeded, not_compared
+from components.checks.profile import PASSED, TIME, Finding, Profile, Table
+from components.checks.profiler import format_time
 from components.contract import Metric
-from components.report.charts import Axis, Line, line_chart, spanning
-from components.report.data_checks import data_checks
+from components.report.charts import Axis, Line, line_chart, spanning, table
 from components.report.elements import Card, Figure, Section, Story
 
 _HERE = Path(__file__).parent
+# Data checks that are shown at least.
+_CHECKS = 12
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,10 @@ class Facts:
 
     Attributes:
         title: the model, such as "SIM".
-        run: id of the pipeline run or MLflow run.
-        training: content of the model's training.json; empty if there is none.
         data: rows of the table about the data.
         origins: artifact name to digest.
+        run: id of the pipeline run or MLflow run.
+        training: content of the model's training.json; empty if there is none.
         profile: of the raw data, None if unknown.
         explanation: sections of the model about its outputs.
         about: kind of page, before the title.
@@ -37,11 +39,11 @@ class Facts:
     """
 
     title: str
-    run: str
-    parameters: Mapping[str, Any]
-    training: Mapping[str, Any]
     data: Mapping[str, Any]
     origins: Mapping[str, str]
+    run: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
     profile: Profile | None = None
     explanation: Sequence[Section] = ()
     about: str = "Evaluation of"
@@ -49,35 +51,81 @@ class Facts:
 
 
 def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
-    """The report as a complete HTML document.
-
-    Args:
-        facts: about the model, the run and the data.
-    """
+    """The report as a complete HTML document."""
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_HERE), autoescape=True)
     environment.filters["number"] = _number
-    training = Section(
-        "Training",
-        _training_lead(facts.training),
-        _training_charts(facts.training, metrics),
-    )
-    checks = [data_checks(facts.profile)] if facts.profile else []
+    training = Section("Training", _training_lead(facts.training), _training_charts(facts.training, metrics))
+    checks = [_data_checks(facts.profile)] if facts.profile else []
     first = checks if facts.profile and exceeded(facts.profile.findings) else []
+    last = [] if first else checks
     return environment.get_template("page.html").render(
         story=story,
         facts=facts,
         css=Markup((_HERE / "style.css").read_text()),
         cards=[*story.cards, *_speed(facts.training)],
-        sections=[
-            *first,
-            *story.first,
-            training,
-            *story.sections,
-            *facts.explanation,
-            *(checks if not first else []),
-        ],
+        sections=[*first, *story.first, training, *story.sections, *facts.explanation, *last],
         data={**facts.data, **story.data},
     )
+
+
+def _data_checks(profile: Profile) -> Section:
+    """The size of the data, and the findings closest to or above their limits."""
+    above = exceeded(profile.findings)
+    if profile.compared:
+        summary = f"{len(profile.findings)} checks against the reference, {len(above)} above their limits."
+        if profile.uncompared:
+            left_out = not_compared(profile.uncompared)
+            summary += f" {left_out[0].upper()}{left_out[1:]}."
+    else:
+        summary = "There was no reference (parameter reference_profile), so nothing could be compared."
+    return Section(
+        "Data checks",
+        f"The raw data, before preprocessing. {summary}",
+        [*_above_limits(above), _what_was_read(profile), *_against_reference(profile)],
+    )
+
+
+def _above_limits(findings: Sequence[Finding]) -> list[Figure]:
+    rows = [(describe(finding),) for finding in findings]
+    note = "Data that differ from those of the reference: a model that was trained on them may be worse on either."
+    return [Figure("Above their limits", table(("data check",), rows), note)] if rows else []
+
+
+def _what_was_read(profile: Profile) -> Figure:
+    rows = [
+        (name, f"{each.rows:,}", f"{each.malformed_share:.2%}", _share(each.duplicates), *_period(each))
+        for name, each in profile.tables.items()
+    ]
+    chart = table(("table", "rows", "malformed", "duplicates", "from", "to"), rows)
+    return Figure("What was read", chart, "Times are UTC. Shares of duplicates come from a sample of the rows' keys.")
+
+
+def _against_reference(profile: Profile) -> list[Figure]:
+    order = sorted(profile.findings, key=lambda finding: (finding.verdict == PASSED, -_nearness(finding)))
+    rows = [
+        (" ".join(filter(None, (each.table, each.column))), each.check, f"{each.value:.3f}", f"{each.limit:g}",
+         "" if each.verdict == PASSED else each.verdict)
+        for each in order[: max(_CHECKS, len(exceeded(profile.findings)))]
+    ]  # fmt: skip
+    chart = table(("what", "check", "found", "limit", ""), rows)
+    note = (
+        "Those above or nearest to their limits; profile.json has all. psi is the population stability index: below "
+        "0.1 is stable, above 0.25 a shift. new is the share of values that the reference lacks."
+    )
+    return [Figure("Against the reference", chart, note)] if rows else []
+
+
+def _nearness(finding: Finding) -> float:
+    return finding.value / finding.limit if finding.limit else finding.value
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2%}"
+
+
+def _period(table: Table) -> tuple[str, str]:
+    times = [column for column in table.columns.values() if column.kind == TIME]
+    return (format_time(times[0].lowest), format_time(times[0].highest)) if times else ("–", "–")
 
 
 def _speed(training: Mapping[str, Any]) -> list[Card]:

@@ -17,30 +17,3 @@ from components.tasks.definition import (
 from components.tasks.difference import RESAMPLES, Difference, difference_of
 from components.tasks.kept import histories_of, kept_features, lists_of, missing_column
 from components.tasks.scores import Controlled, Scores
-
-__all__ = [
-    "RESAMPLES",
-    "Baselines",
-    "CatalogueMeasure",
-    "Controlled",
-    "Controls",
-    "Difference",
-    "Exchange",
-    "Kept",
-    "Measured",
-    "Metric",
-    "NoParameters",
-    "Probe",
-    "Ranked",
-    "ReadingTables",
-    "Samples",
-    "Scores",
-    "Streaming",
-    "TaskDefinition",
-    "difference_of",
-    "histories_of",
-    "kept_features",
-    "lists_of",
-    "measured_with",
-    "missing_column",
-]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from components.contract import Metric
-from components.metrics import CONFIDENCE, Interval
+from components.metrics import CONFIDENCE, Interval, mean_interval
 from components.tasks.scores import Controlled, Scores
 
 # The baseline that a model has to beat to be promoted.
@@ -21,7 +21,7 @@ Samples = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Probe:
-    """A change of the model's input; a score that stays the same does not rest on what was changed.
+    """A change of the model's input; a score that stays the same does not depend on it.
 
     Attributes:
         name: in metrics, such as "empty_history".
@@ -53,7 +53,7 @@ class Baselines(Protocol):
         """Scores without the model.
 
         Args:
-            samples: of the test split, with the model's outputs by name, which a baseline may judge, such as tokens
+            samples: of the test split, with the model's outputs by name, which a baseline may score, such as tokens
                 that a model has replaced.
 
         Returns:
@@ -96,13 +96,17 @@ class Controls:
 Intervals = Callable[[int, int | None], Interval]
 
 
+def mean_intervals(values: Sequence[np.ndarray], **options: Any) -> Intervals:
+    """Intervals of means over the same units; ``options`` are those of ``mean_interval``."""
+    return lambda which, minus: mean_interval(values[which] - (0 if minus is None else values[minus]), **options)
+
+
 def measure_controls(
     controlled: Controlled, metric: Metric, intervals: Callable[[Scores, Sequence[np.ndarray]], Intervals]
 ) -> dict[str, Any]:
     """The metric of each control, and how far the model is above it on the same samples.
 
     Args:
-        controlled: the scores.
         metric: of which higher is better.
         intervals: takes samples and the controls' scores of them, ``[n, ...]`` each; place 0 is the model.
 
@@ -119,16 +123,14 @@ def measure_controls(
         "test_controls_training_rows": controlled.training_samples,
         **controlled.about,
     }
-    of = metric.name
-    wanted: dict[str, tuple[int, int | None] | None] = {f"test_controls_{of}": (0, None)}
+    of, places = metric.name, {name: place for place, name in enumerate(measured, 1)}
+    metrics |= interval(0, None).metrics(f"test_controls_{of}")
     for name in controlled.others:
-        place = list(measured).index(name) + 1 if name in measured else None
-        wanted[f"test_{name}_{of}"] = None if place is None else (place, None)
-        wanted[f"test_{of}_above_{name}"] = None if place is None else (0, place)
-    for key, places in wanted.items():
-        found = None if places is None else interval(*places)
-        for part, value in (("", "estimate"), ("_low", "low"), ("_high", "high")):
-            metrics[f"{key}{part}"] = None if found is None else getattr(found, value)
+        own, gain = f"test_{name}_{of}", f"test_{of}_above_{name}"
+        if name in places:
+            metrics |= interval(places[name], None).metrics(own) | interval(0, places[name]).metrics(gain)
+        else:
+            metrics |= dict.fromkeys(f"{key}{end}" for key in (own, gain) for end in ("", "_low", "_high"))
     return metrics
 
 

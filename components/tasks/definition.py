@@ -245,7 +245,7 @@ class TaskDefinition:
             return None
         return float(score)
 
-    def judge(self, cuts_groups: bool) -> Metric:
+    def validation_metric(self, cuts_groups: bool) -> Metric:
         """The metric by which epochs and trials are compared on validation samples.
 
         Args:

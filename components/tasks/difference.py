@@ -97,11 +97,9 @@ def difference_of(
     """Compares two models' scores of the same samples.
 
     Args:
-        task: which compares them.
-        ours: scores of the model.
-        theirs: scores of its rival.
+        ours: of the model.
+        theirs: of its rival.
         samples: number of resamples.
-        confidence: level of the interval.
 
     Raises:
         KfrecError: the task returns something else than an interval.

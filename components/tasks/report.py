@@ -8,8 +8,7 @@ from typing import Any
 
 from components.contract import Metric
 from components.metrics import CONFIDENCE
-from components.report import Card, Figure, Section, spanning, table
-from components.report.interval_chart import Row, interval_chart
+from components.report import Card, Figure, Row, Section, interval_chart, spanning, table
 
 # Smaller losses are shown as none, however narrow their interval.
 _LITTLE = 0.002
@@ -51,6 +50,12 @@ def interval_card(title: str, metrics: Mapping[str, Any], name: str, *, main: bo
     return Card(title, metrics[name], f"{metrics[f'{name}_low']:.4f} to {metrics[f'{name}_high']:.4f}", main)
 
 
+def range_name(group: Mapping[str, Any]) -> str:
+    """A group's smallest and largest value, such as "3–5" or "7"."""
+    low, high = group["from"], group["to"]
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
 def controls_section(
     metrics: Mapping[str, Any],
     metric: Metric,
@@ -61,7 +66,6 @@ def controls_section(
     """The metric of every control beside the model's own; without figures if nothing was measured.
 
     Args:
-        metric: the primary metric.
         controls: by name, in the order of the section.
         guessing: the metric of random scores.
         saw: what the baselines know of the test samples.
@@ -70,7 +74,8 @@ def controls_section(
     rows = list(_rows(metrics, metric, controls))
     if len(rows) < 2:
         return Section(title, "", [])
-    level = f"{100 * CONFIDENCE:g} %"
+    whiskers = f"Whiskers are {100 * CONFIDENCE:g} % intervals."
+    note = f"Differences, with {100 * CONFIDENCE:g} % intervals, are of the same samples."
     ends = [end for row, _ in rows for end in (row.interval or (row.value, row.value))]
     chart = interval_chart([row for row, _ in rows], spanning(metric.label, [*ends, guessing]))
     meanings = table(("", metric.label, "model above it by", "meaning"), [cells for _, cells in rows])
@@ -78,12 +83,8 @@ def controls_section(
         title,
         _text(metrics, saw),
         [
-            Figure(
-                f"{metric.label} of the model and of its controls", chart, f"Whiskers are {level} intervals.", wide=True
-            ),
-            Figure(
-                "What they mean", meanings, f"Differences, with {level} intervals, are of the same samples.", wide=True
-            ),
+            Figure(f"{metric.label} of the model and of its controls", chart, whiskers, wide=True),
+            Figure("What they mean", meanings, note, wide=True),
         ],
     )
 
@@ -112,10 +113,8 @@ def _rows(
         if metrics.get(f"test_{name}_{of}") is None:
             continue
         gain, low, high = (metrics[f"test_{of}_above_{name}{part}"] for part in ("", "_low", "_high"))
-        difference, meaning = (
-            f"{gain:+.4f} ({low:+.4f} to {high:+.4f})",
-            control.meaning(metrics.get(name), gain, low, high),
-        )
+        difference = f"{gain:+.4f} ({low:+.4f} to {high:+.4f})"
+        meaning = control.meaning(metrics.get(name), gain, low, high)
         yield _row(control.name, metrics, f"test_{name}_{of}", difference, meaning)
 
 

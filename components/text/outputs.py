@@ -1,4 +1,4 @@
-"""Outputs of models of texts, by which their tasks judge them; ``[B, ...]`` each.
+"""Outputs of models of texts, which their tasks read; ``[B, ...]`` each.
 
 Attributes:
     REPLACED_LOGIT: the log-odds that each token was replaced, float32 ``[B, L]``.

@@ -127,7 +127,7 @@ class Plan:
     @property
     def metric(self) -> Metric:
         """The objective: the metric that judges epochs where validation samples cut groups, which any data may do."""
-        return registry.task(self.pipeline.choices["task"]).judge(cuts_groups=True)
+        return registry.task(self.pipeline.choices["task"]).validation_metric(cuts_groups=True)
 
     @property
     def metric_name(self) -> str:

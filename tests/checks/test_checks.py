@@ -124,7 +124,7 @@ def test_the_report_begins_with_every_check_above_its_limit(folder: Path, tmp_pa
         folder / "moved-raw", tmp_path / "out", reference_profile=str(folder / "old"), psi_limit=0, older_limit=0
     )
     found = profile_of(tmp_path / "out")
-    facts = Facts("SIM", "", {}, {}, {}, {}, profile=found)
+    facts = Facts("SIM", {}, {}, profile=found)
     page = html.unescape(render(Story("AUC 0.8", "", [], []), facts, registry.task("click").metrics))
     assert "<h2>Data checks</h2>" in page and page.index("Data checks") < page.index("Provenance")
     assert all(describe(finding) in page for finding in exceeded(found.findings))
@@ -222,7 +222,5 @@ def test_what_cannot_be_compared_is_named(folder: Path, tmp_path: Path, capsys: 
     assert set(found.uncompared) == {"reviews unixReviewTime", "reviews rating", "reviews asin", "prices", "items"}
     told = f"reference or of another type there: {', '.join(found.uncompared)}"
     assert f"data check: not compared, being in only one of the data and the {told}" in capsys.readouterr().out
-    shown = render(
-        Story("AUC 0.8", "", [], []), Facts("SIM", "", {}, {}, {}, {}, profile=found), registry.task("click").metrics
-    )
+    shown = render(Story("AUC 0.8", "", [], []), Facts("SIM", {}, {}, profile=found), registry.task("click").metrics)
     assert told in html.unescape(shown)

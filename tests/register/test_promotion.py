@@ -17,7 +17,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
-from components.register.comparison import Candidate, Judged
+from components.register.comparison import Candidate, Verdict
 from components.register.registry import Registry
 from components.steps.command import command
 from components.tracking.run import TrackedRun
@@ -181,15 +181,15 @@ def test_a_decision_against_a_champion_that_was_replaced_meanwhile_is_made_again
     client, registered = MlflowClient(store, store), "replaced meanwhile"
     assert command("register", arguments_of(shop, registered, "dull", tmp_path)) == 0
     assert command("register", arguments_of(shop, registered, "good", tmp_path, "--promotion_margin=0.9")) == 0
-    judge, seen = Candidate.against, []
+    compare, seen = Candidate.against, []
 
-    def meanwhile(candidate: Candidate, registry: Any, champion: Any) -> Judged:
+    def meanwhile(candidate: Candidate, registry: Any, champion: Any) -> Verdict:
         seen.append(int(champion.version))
-        judged = judge(candidate, registry, champion)
+        verdict = compare(candidate, registry, champion)
         if len(seen) == 1:
-            assert judged.decision.alias == "champion"
+            assert verdict.decision.alias == "champion"
             client.set_registered_model_alias(registered, "champion", "2")
-        return judged
+        return verdict
 
     monkeypatch.setattr(Candidate, "against", meanwhile)
     assert command("register", arguments_of(shop, registered, "fair", tmp_path)) == 0

@@ -142,7 +142,7 @@ def test_guessing_has_the_map_of_scores_that_know_nothing() -> None:
 
 def test_the_report_draws_the_groups() -> None:
     measured = TASK.measure(scores(), RankingEvaluation(map_k=K))
-    page = render(TASK.story(measured), Facts("W&D", "run", {}, {}, {}, {}), TASK.metrics)
+    page = render(TASK.story(measured), Facts("W&D", {}, {}, "run"), TASK.metrics)
     assert f"Test MAP@{K} {measured.metrics['test_map']:.4f}" in page
     for title in ("MAP@k by k", f"MAP@{K} by size of group", "ROC curve", "Calibration"):
         assert title in page

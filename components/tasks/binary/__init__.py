@@ -29,10 +29,7 @@ class BinaryEvaluation:
         at_least=0,
     )
     baseline_samples: int = param(
-        200_000,
-        "Training samples that the built-in baseline is fitted on; 0 leaves it out",
-        unit="samples",
-        at_least=0,
+        200_000, "Training samples that the built-in baseline is fitted on; 0 leaves it out", unit="samples", at_least=0
     )
     importance_samples: int = param(
         10_000,

@@ -15,14 +15,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 BEST_COLUMN = "best_column"
-_CHANNELS = (
-    Channel.USER,
-    Channel.TARGET,
-    Channel.CATEGORICAL,
-    Channel.MULTIHOT,
-    Channel.NUMERICAL,
-    Channel.QUANTILE,
-)
+_CHANNELS = (Channel.USER, Channel.TARGET, Channel.CATEGORICAL, Channel.MULTIHOT, Channel.NUMERICAL, Channel.QUANTILE)
 # Samples at the overall rate that are added to those of each value: a rare value says little.
 _SMOOTHING = 10.0
 _BINS = 32  # of a number
@@ -108,8 +101,8 @@ class _Column:
         clicks = np.repeat(clicked, values.shape[1])[counted]
         joined = np.concatenate([self._values, values.ravel()[counted]])
         self._values, place = np.unique(joined, return_inverse=True)
-        self._views = _sums(place, np.concatenate([self._views, np.ones(len(clicks))]))
-        self._clicks = _sums(place, np.concatenate([self._clicks, clicks]))
+        self._views = np.bincount(place, np.concatenate([self._views, np.ones(len(clicks))]))
+        self._clicks = np.bincount(place, np.concatenate([self._clicks, clicks]))
 
     def log_odds(self, samples: Samples) -> np.ndarray:
         """Of each sample, float64 ``[n]``; 0 at the overall rate."""
@@ -159,11 +152,6 @@ def telling_column(metrics: Mapping[str, Any]) -> Sequence[str]:
     return (
         f"column {metrics[BEST_COLUMN]} alone has a test AUC of {auc:.4f}; drop it if it is known only with the label",
     )
-
-
-def _sums(place: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.bincount(place, weights)
-    return found
 
 
 def column_baselines(spec: FeatureSpec) -> ColumnBaselines | None:

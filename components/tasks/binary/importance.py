@@ -16,8 +16,7 @@ from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec
 from components.metrics import CONFIDENCE
 from components.metrics.delong import delong_difference
-from components.report import Figure, Section, spanning
-from components.report.interval_chart import Row, interval_chart
+from components.report import Figure, Row, Section, interval_chart, spanning
 from components.tasks.controls import Probe, Samples
 from components.tasks.scores import Controlled
 

@@ -11,14 +11,7 @@ import numpy as np
 from sklearn.metrics import average_precision_score, log_loss
 
 from components.contract import Metric
-from components.metrics import (
-    CONFIDENCE,
-    auc_interval,
-    calibration,
-    precision_recall_curve,
-    roc_auc,
-    roc_curve,
-)
+from components.metrics import CONFIDENCE, auc_interval, calibration, precision_recall_curve, roc_auc, roc_curve
 from components.tasks.controls import Intervals, measure_controls
 from components.tasks.definition import Measured
 from components.tasks.scores import Controlled, Scores
@@ -43,17 +36,15 @@ def measure_binary(labels: np.ndarray, probabilities: np.ndarray, clusters: np.n
 
     Args:
         labels: 0 or 1, both present.
-        probabilities: of label 1.
         clusters: cluster of each sample, such as its user; None for independent samples.
     """
-    interval = auc_interval(labels, probabilities, samples=RESAMPLES, confidence=CONFIDENCE, clusters=clusters)
+    interval = auc_interval(labels, probabilities, samples=RESAMPLES, clusters=clusters)
     calibrated = calibration(labels, probabilities)
     confusion = _confusion(labels, probabilities)
     clipped = np.clip(probabilities.astype(np.float64), _SMALLEST, 1 - _SMALLEST)
     metrics = {
+        **interval.metrics("test_auc"),
         "test_auc": roc_auc(labels, probabilities),
-        "test_auc_low": interval.low,
-        "test_auc_high": interval.high,
         "test_auc_confidence": CONFIDENCE,
         "test_logloss": log_loss(labels, clipped),
         "test_accuracy": float(np.trace(confusion) / len(labels)),
@@ -62,11 +53,7 @@ def measure_binary(labels: np.ndarray, probabilities: np.ndarray, clusters: np.n
         "test_calibration_ratio": calibrated.ratio,
         "test_positive_rate": float(labels.mean()),
         "test_rows": len(labels),
-        "confusion": {
-            "threshold": DECISION,
-            "classes": ["not clicked", "clicked"],
-            "matrix": confusion.tolist(),
-        },
+        "confusion": {"threshold": DECISION, "classes": ["not clicked", "clicked"], "matrix": confusion.tolist()},
     }
     curves = {
         "roc": roc_curve(labels, probabilities),

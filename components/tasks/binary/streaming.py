@@ -41,13 +41,7 @@ class BinaryMetrics(tf.Module):
         self.loss = tf.Variable(tf.zeros([1], tf.float64), trainable=False, name="logloss_sum") if with_loss else None
 
     def update(self, targets: Tensors, outputs: Tensors, kept: Tensors) -> None:
-        """Adds samples.
-
-        Args:
-            targets: one, 0 or 1, [B].
-            outputs: with LOGIT, [B] float32.
-            kept: ignored.
-        """
+        """Adds samples with one target, 0 or 1, [B], and the output LOGIT, [B] float32."""
         labels, logits = label_and_logit(targets, outputs)
         index = bins(logits) + BINS * tf.cast(labels > 0.5, tf.int64)
         self.counts.scatter_add(tf.IndexedSlices(tf.ones_like(index, tf.float64), index))

@@ -144,11 +144,7 @@ class HistoryBaselines:
         ordered = sorted(self._pairs, key=lambda pair: pair is item)
         counts = [recency_counts(samples, pair) for pair in ordered]
         own = counts[-1]
-        rest = [
-            np.log1p(self._popularity[samples[item.target]]),
-            np.log1p(lengths(samples, item)),
-            own[:, -1] > 0,
-        ]
+        rest = [np.log1p(self._popularity[samples[item.target]]), np.log1p(lengths(samples, item)), own[:, -1] > 0]
         return np.column_stack([*(np.log1p(each) for each in counts), *rest]).astype(np.float64)
 
     def _counted(self, batches: Iterable[Samples]) -> np.ndarray:

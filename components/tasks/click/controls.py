@@ -9,7 +9,7 @@ import numpy as np
 
 from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec
-from components.metrics import CONFIDENCE, resampled_auc
+from components.metrics import resampled_auc
 from components.tasks.binary.columns import column_baselines
 from components.tasks.binary.importance import shuffled_columns
 from components.tasks.binary.measure import RESAMPLES
@@ -102,4 +102,4 @@ def auc_intervals(scores: Scores, others: Sequence[np.ndarray]) -> Intervals:
     resampled = resampled_auc(
         scores.labels, [scores.outputs[PROBABILITY], *others], samples=RESAMPLES, clusters=scores.kept.get(USER)
     )
-    return partial(resampled.interval, confidence=CONFIDENCE)
+    return resampled.interval

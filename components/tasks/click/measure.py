@@ -11,7 +11,7 @@ from components.contract import PROBABILITY
 from components.metrics import auc_by_bucket, auc_by_group, grouped_auc
 from components.tasks.binary.importance import measure_importance
 from components.tasks.binary.measure import finite, measure_binary, measure_binary_controls
-from components.tasks.click import AUC
+from components.tasks.click import AUC, USER
 from components.tasks.click.controls import auc_intervals
 from components.tasks.definition import Measured
 from components.tasks.scores import Scores
@@ -24,7 +24,7 @@ CATEGORIES = 12
 def measure(scores: Scores, parameters: object) -> Measured:
     """Computes metrics and curves from labels of both classes and probabilities."""
     labels, p = scores.labels, scores.outputs[PROBABILITY]
-    users = scores.kept.get("user")
+    users = scores.kept.get(USER)
     measured = measure_binary(labels, p, users)
     metrics = dict(measured.metrics)
     if users is not None:
@@ -46,7 +46,7 @@ def measure_groups(scores: Scores) -> dict[str, list[dict[str, Any]]]:
 
     Intervals use the variance between users, if the data have users: samples of one user are not independent.
     """
-    kept, users, probabilities = scores.kept, scores.kept.get("user"), scores.outputs[PROBABILITY]
+    kept, users, probabilities = scores.kept, scores.kept.get(USER), scores.outputs[PROBABILITY]
     groups: dict[str, list[dict[str, Any]]] = {}
     for name, bounds in (("history_length", lambda values: HISTORY_BOUNDS), ("popularity", popularity_bounds)):
         if name in kept:

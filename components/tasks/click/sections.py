@@ -24,7 +24,7 @@ from components.tasks.click.baselines import POPULARITY, RECENCY
 from components.tasks.click.controls import EMPTY_HISTORY, OTHER_HISTORY, UNKNOWN_USER
 from components.tasks.controls import BASELINE
 from components.tasks.definition import Measured
-from components.tasks.report import Control, controls_section, interval_card, simple_rule
+from components.tasks.report import Control, controls_section, interval_card, range_name, simple_rule
 
 HISTORY_CONTROLS = {
     BASELINE: Control(
@@ -39,11 +39,7 @@ HISTORY_CONTROLS = {
         "How often the history has the candidate's category, recent items counting more.",
         "This one number does",
     ),
-    POPULARITY: simple_rule(
-        "popularity alone",
-        "How often the candidate occurs in the data.",
-        "This one number does",
-    ),
+    POPULARITY: simple_rule("popularity alone", "How often the candidate occurs in the data.", "This one number does"),
     OTHER_HISTORY: Control(
         "another user's history",
         "The model, with histories exchanged between users.",
@@ -136,10 +132,7 @@ def _groups(metrics: Mapping[str, Any]) -> Section:
 def _ranges(groups: Sequence[Mapping[str, Any]], title: str, x: str, note: str) -> Iterable[Figure]:
     if not any(_is_known(group) for group in groups):
         return
-    names = [
-        f"{group['from']:,}" if group["from"] == group["to"] else f"{group['from']:,}–{group['to']:,}"
-        for group in groups
-    ]
+    names = [range_name(group) for group in groups]
     values = [group["auc"] if _is_known(group) else None for group in groups]
     bands = [(group["low"], group["high"]) if _is_known(group) else None for group in groups]
     notes = [f"{group['rows']:,} rows" if _is_known(group) else f"{group['rows']:,}: too few" for group in groups]

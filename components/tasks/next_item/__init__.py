@@ -60,6 +60,12 @@ def chosen_samples(scores: Scores) -> np.ndarray:
     return scores.labels > 0 if scores.targets else np.ones(scores.rows, bool)
 
 
+def chosen_users(scores: Scores) -> np.ndarray | None:
+    """The users of these samples; None if the data have none."""
+    users = scores.kept.get(USER)
+    return None if users is None else users[chosen_samples(scores)]
+
+
 def _serve(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return {name: outputs[name] for name in (LOG_LIKELIHOOD, RANK)}
 
@@ -76,13 +82,12 @@ def _gains(scores: Scores, parameters: NextItemEvaluation) -> np.ndarray:
 def _difference(
     ours: Scores, theirs: Scores, parameters: NextItemEvaluation, samples: int, confidence: float, seed: int
 ) -> Interval:
-    users = ours.kept.get(USER)
     return mean_interval(
         _gains(ours, parameters) - _gains(theirs, parameters),
         samples=samples,
         confidence=confidence,
         seed=seed,
-        clusters=None if users is None else users[chosen_samples(ours)],
+        clusters=chosen_users(ours),
     )
 
 

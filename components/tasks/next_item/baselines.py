@@ -137,9 +137,7 @@ class NextItemBaselines:
 def controls(spec: FeatureSpec, parameters: NextItemEvaluation) -> Controls | None:
     """The baselines; None for data without a history, or if parameters leave them out."""
     targets, histories = (spec.channels.get(name, ()) for name in (Channel.TARGET, Channel.POSITIVE))
-    if not (targets and histories):
-        return None
-    if not {"train", "test"} <= set(spec.sources):
+    if not (targets and histories and {"train", "test"} <= set(spec.sources)):
         return None
     baselines = NextItemBaselines(spec, spec.features[targets[0]], spec.features[histories[0]])
     if not all(set(baselines.features) <= set(spec.sources[split].features) for split in ("train", "test")):

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from components.contract import LOG_LIKELIHOOD
-from components.metrics import CONFIDENCE, Interval, mean_interval
+from components.metrics import CONFIDENCE, mean_interval
 from components.tasks.catalogue import discounted_gains, hits
-from components.tasks.controls import Intervals, measure_controls
+from components.tasks.controls import Intervals, mean_intervals, measure_controls
 from components.tasks.definition import Measured
-from components.tasks.next_item import NDCG, RANK, USER, NextItemEvaluation, chosen_samples
+from components.tasks.next_item import NDCG, RANK, NextItemEvaluation, chosen_samples, chosen_users
 from components.tasks.scores import Scores
 
 # The lists of the curve, which end near the length of a first stage's list.
@@ -25,7 +25,7 @@ def measure(scores: Scores, parameters: NextItemEvaluation) -> Measured:
     """Computes metrics and curves of the samples with a chosen item, from the model's ranks."""
     k = parameters.list_length
     chosen = chosen_samples(scores)
-    ranks, users = scores.outputs[RANK][chosen], _users(scores)
+    ranks, users = scores.outputs[RANK][chosen], chosen_users(scores)
     metrics: dict[str, Any] = {
         "test_rows": len(ranks),
         "test_list_length": k,
@@ -50,16 +50,6 @@ def gain_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Inte
         k: of NDCG@K.
         others: ranks of the same samples.
     """
-    chosen, users = chosen_samples(scores), _users(scores)
+    chosen = chosen_samples(scores)
     gains = [discounted_gains(each[chosen], k) for each in (scores.outputs[RANK], *others)]
-
-    def interval(which: int, minus: int | None) -> Interval:
-        values = gains[which] - (0 if minus is None else gains[minus])
-        return mean_interval(values, samples=RESAMPLES, clusters=users)
-
-    return interval
-
-
-def _users(scores: Scores) -> np.ndarray | None:
-    users = scores.kept.get(USER)
-    return None if users is None else users[chosen_samples(scores)]
+    return mean_intervals(gains, samples=RESAMPLES, clusters=chosen_users(scores))

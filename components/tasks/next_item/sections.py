@@ -23,9 +23,7 @@ _CONTROLS = {
         "The model is below it: pairs of items do better.",
     ),
     POPULARITY: simple_rule(
-        "popularity alone",
-        "How often each item occurs in the training samples.",
-        "This one number does",
+        "popularity alone", "How often each item occurs in the training samples.", "This one number does"
     ),
 }
 

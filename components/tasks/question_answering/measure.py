@@ -48,16 +48,13 @@ class MatchedAnswers:
         return np.where(self.empty[:, None], self.of_nothing, self.of_spans)
 
 
-def windows_of(kept: Mapping[str, np.ndarray]) -> Windows:
-    """The windows of samples, by the task's kept columns."""
-    return Windows(*(kept[name].astype(np.int64) for name in WINDOW))
-
-
-def spans_of(windows: Windows, outputs: Mapping[str, np.ndarray], settings: AnswerSettings) -> Spans:
-    """The valid spans of windows."""
-    return valid_spans(
-        windows, outputs[SPAN_STARTS], outputs[SPAN_ENDS], outputs[SPAN_SCORES], settings.max_answer_length
-    )
+def windows_and_spans(
+    kept: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], settings: AnswerSettings
+) -> tuple[Windows, Spans]:
+    """The windows of samples, by the task's kept columns, and their valid spans."""
+    windows = Windows(*(kept[name].astype(np.int64) for name in WINDOW))
+    ends = outputs[SPAN_STARTS], outputs[SPAN_ENDS], outputs[SPAN_SCORES]
+    return windows, valid_spans(windows, *ends, settings.max_answer_length)
 
 
 def match_answers(
@@ -92,16 +89,15 @@ def _matches(pairs: Iterable[tuple[str, Sequence[str]]]) -> np.ndarray:
 
 def f1_of(scores: Scores, parameters: AnswerEvaluation) -> np.ndarray:
     """F1 of each question, ``[questions]``."""
-    windows = windows_of(scores.kept)
-    spans = spans_of(windows, scores.outputs, parameters)
+    windows, spans = windows_and_spans(scores.kept, scores.outputs, parameters)
     found = match_answers(windows, scores.outputs[IMPOSSIBLE], spans, QuestionTables(scores.tables), parameters)
     return found.matches[:, 1]
 
 
 def measure(scores: Scores, parameters: AnswerEvaluation) -> Measured:
     """Computes metrics and curves; answers.json is the file of predictions that the official evaluation reads."""
-    tables, windows = QuestionTables(scores.tables), windows_of(scores.kept)
-    spans = spans_of(windows, scores.outputs, parameters)
+    tables = QuestionTables(scores.tables)
+    windows, spans = windows_and_spans(scores.kept, scores.outputs, parameters)
     matched = match_answers(windows, scores.outputs[IMPOSSIBLE], spans, tables, parameters)
     matches, numbers = matched.matches, matched.found.question
     answerable = np.array([bool(tables.answers[number]) for number in numbers])
@@ -199,11 +195,7 @@ def _by_threshold(matched: MatchedAnswers) -> dict[str, list[float]] | None:
     exact, f1 = (totals[np.concatenate([[0], ends])] / len(odds)).T
     best = int(np.argmax(f1))
     shown = np.unique(np.append(np.linspace(0, len(thresholds) - 1, _POINTS).astype(int), best))
-    return {
-        "threshold": thresholds[shown].tolist(),
-        "f1": f1[shown].tolist(),
-        "exact_match": exact[shown].tolist(),
-    }
+    return {"threshold": thresholds[shown].tolist(), "f1": f1[shown].tolist(), "exact_match": exact[shown].tolist()}
 
 
 def _by_word(questions: Sequence[str], matches: np.ndarray) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.tasks.definition import Exchange, Tensors
-from components.tasks.question_answering.measure import match_answers, spans_of, windows_of
+from components.tasks.question_answering.measure import match_answers, windows_and_spans
 from components.text.answers import Spans, Windows
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
 from components.text.settings import AnswerSettings
@@ -47,8 +47,7 @@ class AnswerMetrics(tf.Module):
 
     def _add(self, *arrays: np.ndarray) -> None:
         kept, outputs = dict(zip(WINDOW, arrays, strict=False)), dict(zip(_OUTPUTS, arrays[len(WINDOW) :], strict=True))
-        windows = windows_of(kept)
-        spans = spans_of(windows, outputs, self._settings)
+        windows, spans = windows_and_spans(kept, outputs, self._settings)
         # A copy: TensorFlow reuses the array's memory.
         placed = [windows.question, windows.first_token, windows.tokens, windows.begin, outputs[IMPOSSIBLE].copy()]
         self._parts.append((placed, [spans.question, spans.window, spans.begin, spans.end, spans.score]))

@@ -10,14 +10,18 @@ import numpy as np
 
 from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec
-from components.metrics import CONFIDENCE, Interval, RankedGroups, mean_interval
+from components.metrics import CONFIDENCE, RankedGroups, mean_interval
 from components.tasks.binary.columns import column_baselines
 from components.tasks.binary.importance import measure_importance, shuffled_columns
 from components.tasks.binary.measure import finite, measure_binary, measure_binary_controls
-from components.tasks.controls import Controls, Intervals
+from components.tasks.controls import Controls, Intervals, mean_intervals
 from components.tasks.definition import Measured
 from components.tasks.ranking import GROUP, MAP, RankingEvaluation
 from components.tasks.scores import Scores
+
+# Upper ends of the buckets of group sizes; the last is open.
+SIZE_BOUNDS = (2, 3, 4, 6, 8, 12)
+_MOST_CUTS = 30
 
 
 def controls(spec: FeatureSpec, parameters: RankingEvaluation) -> Controls | None:
@@ -27,16 +31,8 @@ def controls(spec: FeatureSpec, parameters: RankingEvaluation) -> Controls | Non
     if not parameters.control_samples or not (baselines or columns):
         return None
     (group,) = spec.channels[Channel.GROUP][:1]
-    return Controls(
-        (),
-        baselines,
-        PROBABILITY,
-        parameters.control_samples,
-        parameters.baseline_samples,
-        group,
-        columns,
-        parameters.importance_samples,
-    )
+    samples = parameters.control_samples, parameters.baseline_samples
+    return Controls((), baselines, PROBABILITY, *samples, group, columns, parameters.importance_samples)
 
 
 def map_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Intervals:
@@ -45,16 +41,7 @@ def map_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Inter
         RankedGroups(scores.labels, each, scores.kept[GROUP]).average_precision(k)
         for each in (scores.outputs[PROBABILITY], *others)
     ]
-
-    def interval(which: int, minus: int | None) -> Interval:
-        return mean_interval(precisions[which] - (0 if minus is None else precisions[minus]))
-
-    return interval
-
-
-# Upper ends of the buckets of group sizes; the last is open.
-SIZE_BOUNDS = (2, 3, 4, 6, 8, 12)
-_MOST_CUTS = 30
+    return mean_intervals(precisions)
 
 
 def measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
@@ -90,16 +77,13 @@ def measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
 def _by_size(sizes: np.ndarray, precision: np.ndarray, by_chance: np.ndarray) -> list[dict[str, Any]]:
     """MAP@k of the model and of random order, by bucket of group sizes."""
     bucket = np.searchsorted(np.asarray(SIZE_BOUNDS), sizes, side="left")
-    rows = []
-    for index in np.unique(bucket):
-        here = bucket == index
-        rows.append(
-            {
-                "from": int(sizes[here].min()),
-                "to": int(sizes[here].max()),
-                "groups": int(here.sum()),
-                "map": float(precision[here].mean()),
-                "guessing": float(by_chance[here].mean()),
-            }
-        )
-    return rows
+    return [
+        {
+            "from": int(sizes[here].min()),
+            "to": int(sizes[here].max()),
+            "groups": int(here.sum()),
+            "map": float(precision[here].mean()),
+            "guessing": float(by_chance[here].mean()),
+        }
+        for here in (bucket == index for index in np.unique(bucket))
+    ]

@@ -18,7 +18,7 @@ from components.tasks.binary.figures import (
 from components.tasks.binary.importance import importance_section
 from components.tasks.definition import Measured
 from components.tasks.ranking import MAP
-from components.tasks.report import controls_section, interval_card
+from components.tasks.report import controls_section, interval_card, range_name
 
 
 def story(measured: Measured) -> Story:
@@ -79,10 +79,7 @@ def _by_cut(curve: Mapping[str, Any]) -> Figure:
 
 
 def _by_size(buckets: Sequence[Mapping[str, Any]], k: int) -> Figure:
-    names = [
-        str(bucket["to"]) if bucket["from"] == bucket["to"] else f"{bucket['from']}–{bucket['to']}"
-        for bucket in buckets
-    ]
+    names = [range_name(bucket) for bucket in buckets]
     notes = [f"guess {bucket['guessing']:.2f}" for bucket in buckets]
     values = [bucket["map"] for bucket in buckets]
     chart = bar_chart(names, values, notes, "samples in the group", Axis(f"MAP@{k}", 0, max(values) * 1.12))

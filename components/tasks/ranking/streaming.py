@@ -29,25 +29,30 @@ class RankingMetrics(tf.Module):
     def __init__(self, training: bool, parameters: RankingTraining) -> None:
         super().__init__()
         self._binary = BinaryMetrics(with_loss=not training)
-        self._rows = None if training else _Rows()
-        self._k = parameters.map_k
+        self._training, self._k = training, parameters.map_k
+        # Group, score and label of samples, on the host.
+        self._rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def update(self, targets: Tensors, outputs: Tensors, kept: Tensors) -> None:
         self._binary.update(targets, outputs, kept)
-        if self._rows is not None and GROUP in kept:
+        if not self._training and GROUP in kept:
             labels, logits = label_and_logit(targets, outputs)
-            tf.numpy_function(self._rows.add, [kept[GROUP], logits, labels], [])
+            tf.numpy_function(self._add, [kept[GROUP], logits, labels], [])
+
+    def _add(self, groups: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> None:
+        # Copies: TensorFlow reuses the arrays' memory.
+        self._rows.append((groups.copy(), scores.copy(), (labels > 0.5).astype(np.int8)))
 
     def reset(self) -> None:
         self._binary.reset()
-        if self._rows is not None:
-            self._rows.clear()
+        self._rows.clear()
 
     def totals(self, ranks: Exchange) -> list[tf.Tensor]:
         totals = self._binary.totals(ranks)
-        if self._rows is None:
+        if self._training:
             return totals
-        groups, scores, labels = self._rows.joined()
+        nothing = (np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.int8))
+        groups, scores, labels = map(np.concatenate, zip(*(self._rows or [nothing]), strict=True))
         groups, scores, labels = ranks.exchange(groups.astype(np.int64), [groups, scores, labels])
         precision = RankedGroups(labels, scores, groups).average_precision(self._k)
         return [*totals, tf.constant([precision.sum(), len(precision)], tf.float64)]
@@ -58,27 +63,7 @@ class RankingMetrics(tf.Module):
 
     def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
         """As ``BinaryMetrics.result``; for the test split also ``map``, nan without a group with a click."""
-        if self._rows is None:
+        if self._training:
             return self._binary.result(totals)
         precision, groups = totals[-1].tolist()
         return {"map": precision / groups if groups else float("nan"), **self._binary.result(totals[:-1])}
-
-
-class _Rows:
-    """Group, score and label of samples, on the host."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-
-    def add(self, groups: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> None:
-        # Copies: TensorFlow reuses the arrays' memory.
-        self._parts.append((groups.copy(), scores.copy(), (labels > 0.5).astype(np.int8)))
-
-    def clear(self) -> None:
-        self._parts.clear()
-
-    def joined(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All samples, possibly none."""
-        empty = (np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.int8))
-        groups, scores, labels = zip(*(self._parts or [empty]), strict=True)
-        return np.concatenate(groups), np.concatenate(scores), np.concatenate(labels)

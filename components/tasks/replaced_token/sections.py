@@ -34,7 +34,7 @@ _CONTROLS = {
         "Counts do",
     ),
 }
-_SAW = "the tokens that replace others in one half of the test texts to judge the other half"
+_SAW = "the tokens that replace others in one half of the test texts to score the other half"
 
 
 def story(measured: Measured) -> Story:

@@ -77,7 +77,7 @@ class Session:
     @property
     def judge(self) -> Metric:
         """The metric by which epochs are compared."""
-        return self.task.judge(self.data.samples.cuts_groups)
+        return self.task.validation_metric(self.data.samples.cuts_groups)
 
     def score(self) -> dict[str, float]:
         """The task's metrics on the samples to score, named with the split; none without such samples.
