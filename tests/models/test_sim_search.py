@@ -130,5 +130,6 @@ def test_an_explanation_that_returns_no_sections_is_one_line(
     wrong = dataclasses.replace(registry.model("sim"), explanation=lambda about: ["found"])  # type: ignore[list-item]
     monkeypatch.setattr(registry, "model", lambda name: wrong)
     about = explained(load_feature_spec(data), sim, {})
+    assert about is not None
     with pytest.raises(KfrecError, match=r"model sim: explanation returns \['found'\]; return a list of Section"):
         step._explanation("sim", about)

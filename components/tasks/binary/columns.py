@@ -74,9 +74,9 @@ class ColumnBaselines:
             self._regression = fit_logistic(log_odds, clicked)
 
     def scores(self, samples: Samples) -> dict[str, np.ndarray]:
-        if self._regression is None:
-            return {}
         log_odds = self._log_odds(samples)
+        if self._regression is None or not len(log_odds):
+            return {}
         return {BASELINE: self._regression.decision_function(log_odds), BEST_COLUMN: log_odds[:, self._best]}
 
     def _log_odds(self, samples: Samples) -> np.ndarray:
@@ -90,7 +90,9 @@ class _Column:
     def __init__(self, feature: Feature) -> None:
         self.name, self._is_number = feature.name, feature.is_float
         self._edges: np.ndarray | None = None
-        self._values, self._views, self._clicks = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+        self._values = np.zeros(0, np.int64)
+        self._views: np.ndarray = np.zeros(0)
+        self._clicks: np.ndarray = np.zeros(0)
 
     def count(self, samples: Samples, clicked: np.ndarray) -> None:
         """Counts a batch; the first one cuts the numbers into bins."""

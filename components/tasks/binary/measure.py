@@ -26,9 +26,9 @@ _SMALLEST = 1e-7
 def measure_binary_controls(
     controlled: Controlled, metric: Metric, intervals: Callable[[Scores, Sequence[np.ndarray]], Intervals]
 ) -> dict[str, Any]:
-    """``components.tasks.controls.measure_controls``; empty if the samples have one class."""
+    """``components.tasks.controls.measure_controls``; empty if the samples lack a class."""
     labels = controlled.model.labels
-    return measure_controls(controlled, metric, intervals) if labels.min(initial=1) != labels.max(initial=0) else {}
+    return measure_controls(controlled, metric, intervals) if labels.min(initial=1) < labels.max(initial=0) else {}
 
 
 def measure_binary(labels: np.ndarray, probabilities: np.ndarray, clusters: np.ndarray | None) -> Measured:

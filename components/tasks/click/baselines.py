@@ -125,11 +125,12 @@ class HistoryBaselines:
             self._regression = fit_logistic(columns, labels)
 
     def scores(self, samples: Samples) -> dict[str, np.ndarray]:
-        if self._regression is None:
+        targets = samples[self._pairs[0].target]
+        if self._regression is None or not len(targets):
             return {}
         columns = self._columns(samples)
         return {
-            POPULARITY: self._popularity[samples[self._pairs[0].target]],
+            POPULARITY: self._popularity[targets],
             RECENCY: columns[:, self._span],
             BASELINE: self._regression.decision_function(columns),
         }
