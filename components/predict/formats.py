@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 from components.datasets.raw_rows import SEPARATOR
 from components.errors import KfrecError
 from components.workflows.csv_records import LONGEST_RECORD, LineCounter, require_closed_quotes
-from components.workflows.formats import require_text
 from components.workflows.quarantine import ARRAY
-from components.workflows.text_blocks import LONGEST_LINE, MIB, require_bounded
+from components.workflows.text_blocks import LONGEST_LINE, MIB, require_bounded, require_text
 from components.workflows.values import array_of
 
 PARQUET, CSV, JSON = "parquet", "csv", "json"

@@ -7,12 +7,10 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 from components.errors import KfrecError
 from components.workflows.text_blocks import require_bounded
-from components.workflows.values import DEFAULT_MISSING
 
 LONGEST_RECORD = 10
 """Lines of a record; more mean that a quote is open."""
@@ -59,61 +57,6 @@ class LineCounter:
         return data
 
 
-@dataclass(frozen=True)
-class _Record:
-    """A record of a file.
-
-    Attributes:
-        first: number of its first line, from 1.
-        lines: its lines.
-        is_open: whether the file ends within it, in quotes.
-        is_strict: whether a value that begins with a quote also ends with one.
-    """
-
-    first: int
-    lines: list[str]
-    is_open: bool
-    is_strict: bool
-
-    def swallows(self, rows: _Rows) -> bool:
-        """Whether the record seems to hold others: text follows a closing quote, or its lines are rows."""
-        if len(self.lines) == 1:
-            return False
-        # Text of two lines, or of two columns, may be like rows by chance, unless these have numbers.
-        within = self.lines[1:] if any(rows.numbers) and len(self.lines) == 2 else self.lines[1:-1]
-        if len(rows.numbers) == 2 and not any(rows.numbers):
-            within = []
-        return not self.is_strict or (bool(within) and all(map(rows.are_like, within)))
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """What the lines of rows look like.
-
-    Attributes:
-        numbers: which values are numbers.
-    """
-
-    delimiter: str
-    numbers: tuple[bool, ...]
-
-    def are_like(self, line: str) -> bool:
-        """Whether a line may be a row of several values."""
-        values = line.strip("\r\n").split(self.delimiter)
-        return 1 < len(values) == len(self.numbers) and all(
-            not is_number or value in DEFAULT_MISSING or _is_number(value.strip('"'))
-            for is_number, value in zip(self.numbers, values, strict=True)
-        )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def require_closed_quotes(
     place: str,
     opened: Callable[[], AbstractContextManager[Any]],
@@ -127,36 +70,31 @@ def require_closed_quotes(
     Args:
         place: the file, for messages.
         opened: opens its stream.
-        longest: largest number of lines of a record; another than LONGEST_RECORD says that records may hold lines that
-            are like rows.
+        longest: largest number of lines of a record.
         remedy: other than closing the quote.
         escape: what stands before a quote in quotes; empty is another quote.
 
     Raises:
-        KfrecError: a record seems to span lines because of an open quote, the file ends within a quote, or quotes are
-            escaped by a backslash.
+        KfrecError: a record is longer, has text after a closing quote in another line, or ends in an open quote; or
+            quotes are escaped by a backslash.
     """
-    rows = _Rows(delimiter, ())
     with opened() as stream:
-        for record in _records(stream, delimiter, escape):
-            if len(record.lines) == 1 and not any(rows.numbers):
-                values = record.lines[0].rstrip("\r\n").split(delimiter)
-                rows = _Rows(delimiter, tuple(_is_number(value.strip('"')) for value in values))
-            where, lines = f"{place}: the record of line {record.first}", len(record.lines)
-            if not record.is_strict and not escape and any(ESCAPE + '"' in line for line in record.lines):
-                raise KfrecError(f"{where} has quotes that a backslash escapes; write them as two quotes, {remedy}")
-            if record.is_open:
+        for first, lines, problem in _records(stream, delimiter, escape):
+            if problem and not escape and any(ESCAPE + '"' in line for line in lines):
                 raise KfrecError(
-                    f"{place}: a quote in the record of line {record.first} is never closed; close it, {remedy}"
+                    f"{place}: the record of line {first} has quotes that a backslash escapes; write them as two "
+                    f"quotes, {remedy}"
                 )
-            if lines > longest or (longest == LONGEST_RECORD and record.swallows(rows)):
+            if len(lines) > longest or problem == _ENDED_IN_A_QUOTE or (problem and len(lines) > 1):
                 raise KfrecError(
-                    f"{where} spans {lines} lines, so a quote in it is probably left open; close it, {remedy}"
+                    f"{place}: a quote in the record of lines {first} to {first + len(lines) - 1} is left open; "
+                    f"close it, {remedy}"
                 )
 
 
-def _records(stream: Any, delimiter: str, escape: str) -> Iterator[_Record]:
-    text = io.TextIOWrapper(io.BufferedReader(_Raw(stream)), encoding="utf-8", errors="replace", newline="")
+def _records(stream: Any, delimiter: str, escape: str) -> Iterator[tuple[int, list[str], str]]:
+    """The number of each record's first line, its lines, and what is wrong with its quotes, or an empty text."""
+    text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
     held: list[str] = []
 
     def lines() -> Iterator[str]:
@@ -164,39 +102,22 @@ def _records(stream: Any, delimiter: str, escape: str) -> Iterator[_Record]:
             held.append(line)
             yield line
 
-    doubled = not escape
-    reader = csv.reader(lines(), delimiter=delimiter, strict=True, doublequote=doubled, escapechar=escape or None)
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True, doublequote=not escape, escapechar=escape or None)
     limit = csv.field_size_limit(sys.maxsize)
     number = 1
     try:
         while True:
-            message = ""
+            problem = ""
             try:
                 next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                message = str(error)
-            is_open = message == _ENDED_IN_A_QUOTE
-            yield _Record(number, list(held), is_open, not message)
-            if is_open:
+                problem = str(error)
+            yield number, list(held), problem
+            if problem == _ENDED_IN_A_QUOTE:
                 return
             number += len(held)
             held.clear()
     finally:
         csv.field_size_limit(limit)
-
-
-class _Raw(io.RawIOBase):
-    """Arrow's and zipfile's streams as Python's."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)

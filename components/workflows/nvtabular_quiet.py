@@ -1,7 +1,8 @@
-"""NVTabular and Merlin without their warnings and needless imports: import them from here, never directly.
+"""Dask, NVTabular and Merlin without their warnings and needless imports: import them from here, never directly.
 
-Importing NVTabular imports TensorFlow where it is installed, which costs every worker seconds and some 300 MB and is
-of no use here; it warns that there is no PyTorch and no Triton, and, for every data set, that there is no GPU.
+Merlin of 2023 knows Dask's legacy data frames only, and lists of strings as they are: by default Dask makes each list a
+string. Importing NVTabular imports TensorFlow where it is installed, which costs every worker seconds and some 300 MB
+and is of no use here; it warns that there is no PyTorch and no Triton, and, for every data set, that there is no GPU.
 """
 
 from __future__ import annotations
@@ -9,18 +10,25 @@ from __future__ import annotations
 import sys
 import warnings
 
-from components.workflows import configured_dask  # before Merlin imports Dask
+import dask
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 
-for _expected in (
-    "(PyTorch|Triton|Tensorflow) dtype mappings did not load",
-    "Initializing an NVTabular Dataset in CPU mode",
+dask.config.set({"dataframe.query-planning": False, "dataframe.convert-string": False})
+for _category, _expected in (
+    (FutureWarning, r"The legacy Dask DataFrame implementation"),
+    (FutureWarning, r"\s*Dask dataframe query planning is disabled"),
+    (Warning, "(PyTorch|Triton|Tensorflow) dtype mappings did not load"),
+    (Warning, "Initializing an NVTabular Dataset in CPU mode"),
 ):
-    warnings.filterwarnings("ignore", message=_expected)
+    warnings.filterwarnings("ignore", message=_expected, category=_category)
 
 _without_tensorflow = "tensorflow" not in sys.modules
 if _without_tensorflow:
     sys.modules["tensorflow"] = None  # type: ignore[assignment]  # An import of it fails until the entry is gone.
 try:
+    from dask import dataframe
     from merlin.dag import ColumnSelector
     from merlin.io import Dataset
     from merlin.schema import ColumnSchema, Schema
@@ -29,5 +37,14 @@ finally:
     if _without_tensorflow:
         del sys.modules["tensorflow"]
 
-assert configured_dask.dask
-__all__ = ["ColumnSchema", "ColumnSelector", "Dataset", "Schema", "Workflow", "ops"]
+__all__ = ["ColumnSchema", "ColumnSelector", "Dataset", "Schema", "Workflow", "dataframe", "list_column", "ops"]
+
+
+def list_column(matrix: np.ndarray) -> pd.Series:
+    """A list column of the rows of a matrix.
+
+    The lists stay one Arrow array inside pandas: a Python object per row would cost more than all the rest.
+    """
+    rows, length = matrix.shape
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * np.int32(length))
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel()))))

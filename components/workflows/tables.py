@@ -19,10 +19,9 @@ import pyarrow.parquet as pq
 
 from components.errors import KfrecError
 from components.workflows.csv_records import ESCAPE, LONGEST_RECORD, LineCounter, require_closed_quotes
-from components.workflows.formats import require_text
 from components.workflows.partitions import partition_of
 from components.workflows.quarantine import BadLine
-from components.workflows.text_blocks import LONGEST_LINE
+from components.workflows.text_blocks import LONGEST_LINE, require_text
 from components.workflows.values import plain_type
 
 PARQUET, CSV = "parquet", "csv"

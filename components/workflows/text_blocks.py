@@ -1,4 +1,4 @@
-"""Text files, plain or gzip, streamed in blocks of whole lines."""
+"""Text files, plain or gzip, streamed in blocks of whole lines and parsed to tables."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from components.errors import KfrecError
-from components.workflows.formats import format_of_start
-from components.workflows.quarantine import BadLine
+from components.progress import progress
+from components.workflows.quarantine import BadLine, Quarantine
+
+if TYPE_CHECKING:
+    from components.checks.tables import TableProfiler
+
 
 T = TypeVar("T")
 
@@ -23,6 +27,19 @@ BLOCK_BYTES = 8 << 20
 MIB = 1 << 20
 # In MiB. A small gzip file may hold a line of gigabytes.
 LONGEST_LINE = 64.0
+# File formats by their first bytes, since names are wrong at times.
+_STARTS = {
+    b"PK\x03\x04": "a zip archive, such as Excel's",
+    b"\x1f\x8b": "gzip",
+    b"PAR1": "parquet",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"ARROW1": "Arrow's own format (Feather)",
+    b"SQLite format 3": "a database of SQLite",
+    b"\x89HDF": "HDF5",
+    b"\xd0\xcf\x11\xe0": "an old Excel file",
+}
 # Byte order marks, the longer ones first: that of UTF-16 begins that of UTF-32.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -84,7 +101,8 @@ def blocks(path: Path, block_bytes: int = BLOCK_BYTES, longest_line: float = LON
     Raises:
         KfrecError: the gzip stream is truncated or damaged, a line is longer, or the file is UTF-16 or UTF-32.
     """
-    _require_bytes(path)
+    with pa.OSFile(str(path)) as file, _decompressed(path, file) as stream:
+        require_text(str(path), _read(path, stream.read, 16), "convert it to lines of text")
     with (
         ThreadPoolExecutor(1, thread_name_prefix="raw-reader") as reader,
         closing(_blocks(path, block_bytes, longest_line)) as source,
@@ -124,19 +142,23 @@ def require_bounded(place: str, line: int, size: int, longest: float) -> None:
         raise KfrecError(f"{place}: line {line} is longer than {longest:g} MiB; end its lines, or raise longest_line")
 
 
-def _require_bytes(path: Path) -> None:
-    """Rejects text in UTF-16 or UTF-32, whose lines would all be rejected for a misleading reason."""
-    with pa.OSFile(str(path)) as file, _decompressed(path, file) as stream:
-        start = _read(path, stream.read, 16)
-    if what := format_of_start(start):
-        raise KfrecError(f"{path}: is {what}, whatever its name says; convert it to lines of text")
-    start = start[:4]
+def require_text(place: str, start: bytes, remedy: str) -> None:
+    """Refuses a file that is no text, or in UTF-16 or UTF-32.
+
+    Args:
+        place: the file, for messages.
+        start: its first bytes.
+        remedy: what to do with a file in another format.
+
+    Raises:
+        KfrecError: it is one.
+    """
+    if what := next((what for magic, what in _STARTS.items() if start.startswith(magic)), ""):
+        raise KfrecError(f"{place}: is {what}, whatever its name says; {remedy}")
     encoding = next((name for mark, name in _MARKS if start.startswith(mark)), None)
-    encoding = encoding or _ZEROS.get(tuple(byte == 0 for byte in start))
+    encoding = encoding or _ZEROS.get(tuple(byte == 0 for byte in start[:4]))
     if encoding:
-        convert = f"iconv -f {encoding} -t UTF-8"
-        how = f"gzip -dc {path.name} | {convert}" if path.suffix.lower() == ".gz" else f"{convert} {path.name}"
-        raise KfrecError(f"{path}: is {encoding}, not UTF-8; convert the source ({how}) and run download again")
+        raise KfrecError(f"{place}: is {encoding}, not UTF-8; convert it (iconv -f {encoding} -t UTF-8) and run again")
 
 
 def _decompressed(path: Path, file: pa.NativeFile) -> pa.NativeFile:
@@ -149,3 +171,77 @@ def _read(path: Path, read: Callable[[int], bytes], count: int) -> bytes:
         return read(count)
     except (pa.ArrowException, OSError) as error:
         raise KfrecError(f"{path}: truncated or damaged gzip file ({error}); download it again") from None
+
+
+Parse = Callable[[Block], tuple[pa.Table, list[BadLine]]]
+
+
+@dataclass
+class RawReader:
+    """Reads raw files.
+
+    Attributes:
+        quarantine: folder for the side files of bad lines.
+        malformed_limit: largest accepted share of bad lines in a file.
+        longest_line: longest accepted line, in MiB.
+        malformed_lines: bad lines so far.
+        share: fraction of the files' bytes read, from 0 to 1.
+    """
+
+    quarantine: Path
+    malformed_limit: float
+    longest_line: float = LONGEST_LINE
+    malformed_lines: int = 0
+    share: float = 0.0
+
+    def tables(
+        self, files: Sequence[Path], parse: Parse, what: str, label: str, profiler: TableProfiler | None = None
+    ) -> Iterator[pa.Table]:
+        """Yields the tables of ``parse`` for the blocks of ``files``.
+
+        Args:
+            files: raw files, in the order to read them in.
+            parse: converts a block to one row per line, and returns the malformed lines.
+            what: what a line should be, for messages.
+            label: of the progress bar.
+            profiler: also takes the tables.
+
+        Raises:
+            KfrecError: a damaged gzip file, a file that ends in the middle of a line, or more bad lines in a file than
+                the limit allows.
+        """
+        size, consumed = sum(path.stat().st_size for path in files), 0
+        with progress(label, size, "bytes") as bar:
+            for path in files:
+                refused, lines = Quarantine(path, self.quarantine, self.malformed_limit, what), 0
+                try:
+                    for block in blocks(path, longest_line=self.longest_line):
+                        table, bad = parse(block)
+                        refused.add(bad)
+                        _require_whole(path, block, bad, refused.first)
+                        lines += table.num_rows + len(bad)
+                        consumed += block.consumed
+                        self.share = consumed / size
+                        if profiler is not None:
+                            profiler.add(table)
+                            profiler.malformed += len(bad)
+                        yield table
+                        bar.advance(block.consumed)
+                finally:
+                    refused.close()
+                refused.judge(lines)
+                self.malformed_lines += refused.count
+
+
+def _require_whole(path: Path, block: Block, bad: Sequence[BadLine], first: BadLine | None) -> None:
+    """Rejects a file whose last line is malformed and has no end: the rest of the file is missing too."""
+    if (
+        bad
+        and first is not None
+        and first.number > 1  # else it has another format
+        and not block.text.endswith(b"\n")
+        and bad[-1].number == block.first_line + block.text.count(b"\n")
+    ):
+        raise KfrecError(
+            f"{path}: ends in the middle of line {bad[-1].number}, {bad[-1].text[:100]!r}; get a complete copy of it"
+        )

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+import dask
 from dask.delayed import Delayed
 
 from components.errors import KfrecError, WorkerCrashed
 from components.images import VERSION
 from components.lifetime import Stopped
-from components.workflows import fork_server
-from components.workflows.configured_dask import dask
+from components.workflows.startup import cores, start_fork_server
 
 _CONNECT_SECONDS = 10
 # Importing from a cold disk takes its time.
@@ -94,7 +94,7 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
     Raises:
         KfrecError: no scheduler answers at the address.
     """
-    count = min(workers or fork_server.cores(), partitions) if partitions > 1 else 1
+    count = min(workers or cores(), partitions) if partitions > 1 else 1
     if not scheduler and count == 1:
         yield ThisProcess()
         return
@@ -210,7 +210,7 @@ def _local_client(workers: int) -> Iterator[Any]:
 
     from components.workflows.tls import LocalSecurity
 
-    fork_server.start()
+    start_fork_server()
     with dask.config.set(_FORK_FROM_SERVER):
         # The cluster starts without workers: it would wait forever for one that is killed while it is forked.
         cluster = LocalCluster(

@@ -28,7 +28,7 @@ _FILES: dict[str, tuple[str, bytes, str]] = {
     "too few values": ("a.csv", f"{_HEAD}{_LINE}U1\n".encode(), "a.csv"),
     "a column twice": ("a.csv", b"user,history,item,item\nU1,B000,B001,B001\n", "two columns 'item'"),
     "scores already": ("a.csv", b"user,history,item,probability\nU1,B000,B001,0.5\n", "probability"),
-    "a quote left open": ("a.csv", f'{_HEAD}U1,B000,"B001\n{_LINE}'.encode(), "never closed"),
+    "a quote left open": ("a.csv", f'{_HEAD}U1,B000,"B001\n{_LINE}'.encode(), "left open"),
     "latin-1": ("a.csv", f"{_HEAD}é,B000,B001\n".encode("latin-1"), "UTF-8"),
     "utf-16": ("a.csv", f"{_HEAD}{_LINE}".encode("utf-16"), "a.csv"),
     "binary": ("a.csv", bytes(range(256)) * 20, "a.csv"),

@@ -17,10 +17,9 @@ from components.datasets.histories.items import write_items
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
 from components.datasets.histories.user_runs import TICK, in_nanoseconds, user_runs
 from components.errors import KfrecError
-from components.workflows import fork_server
-from components.workflows.import_ahead import import_ahead
-from components.workflows.reading import RawReader
-from components.workflows.time_units import TimeUnits
+from components.workflows.startup import import_ahead, start_fork_server_early
+from components.workflows.text_blocks import RawReader
+from components.workflows.times import TimeUnits
 
 if TYPE_CHECKING:
     from components.workflows.quarantine import BadLine
@@ -59,7 +58,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         for reviews in reader.tables(reviews_files, parse, "reviews", "reading reviews", profiler):
             runs.add(reviews)
             if runs.rows / reader.share > parameters.reviews_per_partition:
-                fork_server.start_early(parameters.workers, scheduler)
+                start_fork_server_early(parameters.workers, scheduler)
         if not runs.rows:
             raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
         if units.are_days:

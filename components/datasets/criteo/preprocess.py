@@ -20,8 +20,8 @@ from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.values import earlier_vocabulary
 from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
-from components.workflows import fork_server
-from components.workflows.reading import RawReader
+from components.workflows.startup import start_fork_server_early
+from components.workflows.text_blocks import RawReader
 
 # Missing integers have the logarithm 0, as the smallest ones do.
 _COLUMNS = (
@@ -57,7 +57,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         days.append(write_partitions(tables, rows, scratch, path.name))
         read += sum(partition.rows for partition in days[-1])
         if read > rows:
-            fork_server.start_early(parameters.workers, scheduler)
+            start_fork_server_early(parameters.workers, scheduler)
         if not days[-1]:
             raise KfrecError(f"{path}: no impressions in it; check what download fetched")
     job.profiler.judge()

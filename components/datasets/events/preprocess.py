@@ -22,8 +22,7 @@ from components.datasets.histories.user_runs import REVIEW, SECOND, TICK, in_nan
 from components.datasets.raw_tables import TABLES
 from components.errors import KfrecError
 from components.progress import progress
-from components.workflows.quarantine import Quarantine
-from components.workflows.refusals import Refusals, refuse_ids
+from components.workflows.quarantine import Quarantine, Refusals, refuse_ids
 from components.workflows.tables import (
     LONG_DELIMITER,
     WITHOUT_LONG_DELIMITER,

@@ -25,8 +25,7 @@ from components.datasets.histories.popularity import PairCounts, count_pairs
 from components.errors import KfrecError
 from components.feature_spec.values import earlier_vocabulary, encoding_values
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
-from components.workflows.configured_dask import dataframe
-from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
+from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, dataframe, ops
 from components.workflows.workers import Workers
 
 NAMES = ("uid", "item", "cat")

@@ -12,8 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from components.datasets.histories.negatives import Negatives
 from components.datasets.histories.parameters import WINDOWS
 from components.datasets.histories.splits import TEST, TRAIN, VALIDATION, Cuts, Events, Targets
-from components.workflows.columns import flat_lists, list_column
-from components.workflows.nvtabular_quiet import ColumnSchema, Schema, Workflow, ops
+from components.workflows.nvtabular_quiet import ColumnSchema, Schema, Workflow, list_column, ops
 
 if TYPE_CHECKING:
     from components.datasets.histories.parameters import PreprocessReviews
@@ -75,8 +74,8 @@ class CutSamples(ops.Operator):
         self.has_negatives = has_negatives
 
     def transform(self, col_selector: Any, df: pd.DataFrame) -> pd.DataFrame:
-        items, offsets = flat_lists(df["item_list"])
-        cats, times, is_new = (flat_lists(df[name])[0] for name in ("cat_list", "time_list", "new_list"))
+        items, offsets = _flat_lists(df["item_list"])
+        cats, times, is_new = (_flat_lists(df[name])[0] for name in ("cat_list", "time_list", "new_list"))
         owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         events = Events(offsets, owner, np.arange(len(items)) - offsets[owner], times, is_new > 0)
         chosen = np.flatnonzero(self.targets.of(events))
@@ -120,3 +119,15 @@ class CutSamples(ops.Operator):
 
 def _sequences(length: int, *names: str) -> list[ColumnSchema]:
     return [ColumnSchema(name, dtype=np.int32, dims=(None, length)) for name in names]
+
+
+def _flat_lists(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Values and offsets of a list column.
+
+    Returns:
+        values: all lists concatenated.
+        offsets: int64 [rows + 1]; list i is values[offsets[i]:offsets[i + 1]].
+    """
+    offsets = np.zeros(len(column) + 1, np.int64)
+    offsets[1:] = np.cumsum(np.fromiter(map(len, column), np.int64, len(column)))
+    return np.concatenate([np.zeros(0, np.int32), *column]), offsets

@@ -20,8 +20,7 @@ from components.datasets.histories.user_runs import REVIEW, in_nanoseconds, user
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
 from components.workflows.quarantine import BadLine
-from components.workflows.reading import RawReader
-from components.workflows.text_blocks import Block, table_of
+from components.workflows.text_blocks import Block, RawReader, table_of
 
 _RATING = pa.schema([*REVIEW, ("rating", pa.float64())])
 _ORDER = ("reviewerID", "asin", "rating", "unixReviewTime")

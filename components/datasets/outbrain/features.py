@@ -20,8 +20,7 @@ from components.datasets.outbrain.hashing import to_buckets
 from components.datasets.outbrain.raw_files import TERMS
 from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Fitted, rates
 from components.feature_spec import Channel, Feature, FeatureSpec
-from components.workflows.columns import list_column
-from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
+from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, list_column, ops
 
 LABEL, GROUP = "clicked", "display_id"
 # Hash buckets as published.

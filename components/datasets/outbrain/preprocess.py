@@ -26,10 +26,9 @@ from components.datasets.outbrain.raw_files import ADS, CLICKS, EPOCH, EVENTS, F
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME, LARGEST_ID
 from components.progress import warn
-from components.workflows import fork_server
-from components.workflows.import_ahead import import_ahead
 from components.workflows.key_runs import KeyRuns
-from components.workflows.reading import RawReader
+from components.workflows.startup import import_ahead, start_fork_server_early
+from components.workflows.text_blocks import RawReader
 
 if TYPE_CHECKING:
     from components.checks.tables import TableProfiler
@@ -82,7 +81,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             _require_small(lines, files[CLICKS])
             clicks.add(click_table(lines))
             if clicks.rows / reader.share > parameters.clicks_per_partition:
-                fork_server.start_early(parameters.workers, job.scheduler)
+                start_fork_server_early(parameters.workers, job.scheduler)
         for lines in _lines(reader, files[EVENTS], EVENTS, _profiler(job, EVENTS)):
             events.add(event_table(lines))
         if not clicks.rows:

@@ -24,8 +24,8 @@ from components.text.vocabulary import write_vocabulary
 from components.text.vocabulary_choice import Settled, given_vocabulary, settle
 from components.text.wordpiece import WordPiece
 from components.text.writing import CHANNELS, token_features, token_metadata
-from components.workflows import fork_server
 from components.workflows.quarantine import Quarantine
+from components.workflows.startup import start_fork_server_early
 
 _COLUMNS = (
     Profiled("question_characters", NUMBER),
@@ -82,7 +82,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
     partitions = passes.partitions_of(splits, parameters.questions_per_partition)
     if len(partitions) > 2:
-        fork_server.start_early(parameters.workers, job.scheduler)
+        start_fork_server_early(parameters.workers, job.scheduler)
     shape = Shape(parameters.max_seq_length, parameters.doc_stride, parameters.max_query_length)
     with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
         settled = settle(given, passes.count(workers, partitions, scratch), parameters)

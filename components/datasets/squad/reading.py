@@ -13,8 +13,8 @@ from typing import Any
 
 from components.errors import KfrecError
 from components.text.normalization import has_words
-from components.workflows.formats import require_text
 from components.workflows.quarantine import BadLine, Quarantine
+from components.workflows.text_blocks import require_text
 
 # Half of a pair, which an escape such as \ud83d may leave in JSON; neither tables nor files can hold it.
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.datasets.tabular.entries import Categorical, Label, Multihot
-from components.workflows.refusals import Refusals
+from components.workflows.quarantine import Refusals
 from components.workflows.values import is_among, numbers, texts
 
 # A percentage, or an amount of money.

@@ -30,8 +30,7 @@ from components.datasets.tabular.schema import (
 from components.datasets.tabular.statistics import Partition, logarithm
 from components.feature_spec import Channel, Feature
 from components.feature_spec.spec import BOOL, FLOAT
-from components.workflows.configured_dask import dataframe
-from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
+from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, dataframe, ops
 from components.workflows.workers import Workers
 
 ROW_GROUP = 32_768

@@ -29,9 +29,8 @@ from components.datasets.tabular.schema import TableSchema, feature_name
 from components.datasets.tabular.splits import TIME, Splitter
 from components.errors import KfrecError
 from components.progress import progress, warn
-from components.workflows import fork_server
-from components.workflows.quarantine import Quarantine
-from components.workflows.refusals import Refusals, refuse_ids
+from components.workflows.quarantine import Quarantine, Refusals, refuse_ids
+from components.workflows.startup import start_fork_server_early
 from components.workflows.tables import Batch, Stated, batches
 from components.workflows.times import Times
 from components.workflows.values import IdCheck, is_deep, texts, written_lists
@@ -298,7 +297,7 @@ class _Partitions:
                 path = self._scratch / f"rows-{len(self._rows.partitions)}.parquet"
                 self._rows.partitions.append(path)
                 if len(self._rows.partitions) == 2:
-                    fork_server.start_early(self._reading.workers, self._reading.scheduler)
+                    start_fork_server_early(self._reading.workers, self._reading.scheduler)
                 self._writer = pq.ParquetWriter(path, part.schema, compression="lz4")
                 self._room = self._reading.rows_per_partition
             self._writer.write_batch(part)

@@ -16,7 +16,7 @@ from components.datasets.tabular.schema import SPLITS, TableSchema
 from components.errors import KfrecError
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.random_draws import draws
-from components.workflows.refusals import Refusals
+from components.workflows.quarantine import Refusals
 from components.workflows.times import Times
 from components.workflows.values import is_among, texts
 

@@ -21,8 +21,8 @@ from components.text.vocabulary import write_vocabulary
 from components.text.vocabulary_choice import Settled, given_vocabulary, settle
 from components.text.wordpiece import WordPiece
 from components.text.writing import CHANNELS, token_features, token_metadata
-from components.workflows import fork_server
-from components.workflows.reading import RawReader
+from components.workflows.startup import start_fork_server_early
+from components.workflows.text_blocks import RawReader
 
 _COLUMNS = (Profiled("sentences", NUMBER), Profiled("characters", NUMBER))
 _KEY = ("digest",)
@@ -53,7 +53,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             profiler.add(profiled(documents))
             least = min(least, *(document.draw(parameters.seed) for document in documents))
             if len(partitions.written) > 1:
-                fork_server.start_early(parameters.workers, job.scheduler)
+                start_fork_server_early(parameters.workers, job.scheduler)
     _require_documents(partitions.documents, job)
     job.profiler.judge()
 

@@ -9,8 +9,7 @@ import pytest
 from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.histories.user_runs import hashes_of
 from components.errors import KfrecError
-from components.workflows.reading import RawReader
-from components.workflows.text_blocks import MIB, Block, blocks
+from components.workflows.text_blocks import MIB, Block, RawReader, blocks
 from tests.datasets.amazon_reviews.raw import review_line
 
 
