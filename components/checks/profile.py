@@ -47,7 +47,6 @@ class Column:
     """A column.
 
     Attributes:
-        kind: value type.
         missing: share of rows without a value.
         shares: shares of the values: per bin of ``edges``, or per category, with all others last.
         edges: bin edges of a number: deciles.
@@ -72,10 +71,7 @@ class Table:
     """Raw files of one kind.
 
     Attributes:
-        rows: valid rows.
-        malformed: malformed rows.
         duplicates: share of rows that repeat an earlier one, None without a key.
-        columns: name to column.
     """
 
     rows: int
@@ -94,12 +90,8 @@ class Finding:
     """The outcome of a check.
 
     Attributes:
-        check: its name.
-        table: checked table.
         column: checked column, or an aspect of it; empty is the whole table.
-        value: measured value.
         limit: largest passing value.
-        verdict: passed, warned or failed.
         usual: share of duplicates in the reference, above which ``value`` is; 0 for other checks.
     """
 
@@ -117,12 +109,7 @@ class Profile:
     """The profile of a data set.
 
     Attributes:
-        dataset: its name.
-        tables: name to table.
-        findings: outcomes of its checks.
-        compared: whether there was a reference.
         uncompared: what it and the data do not have in common, such as "reviews rating".
-        format: file format version.
     """
 
     dataset: str
@@ -159,7 +146,6 @@ def reference_profile(location: str, dataset: str, scratch: Path) -> Profile:
     Args:
         location: folder or URI of the preprocess step's output, or of records or a model with its profile.
         dataset: name of the data set that is preprocessed.
-        scratch: folder for fetched files.
 
     Raises:
         KfrecError: there is none, or it is of another data set.

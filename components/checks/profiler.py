@@ -25,8 +25,6 @@ class Profiler:
     """Profiles the tables of a data set.
 
     Args:
-        dataset: name of the data set.
-        seed: of the samples of rows.
         reference: profile to compare with, None compares with nothing.
     """
 

@@ -21,7 +21,6 @@ class RowSample:
     """A uniform random sample of rows.
 
     Args:
-        seed: seed of the sample.
         most: rows to keep; at least half as many are kept once that many were seen.
     """
 
@@ -60,9 +59,6 @@ class ValueSample:
 
     Two samples of different data choose the same values, up to the lower rate of both, so that they can be compared.
 
-    Args:
-        most: values to keep.
-
     Attributes:
         level: the share of the values is 2 ** -level.
         values: uint64, ascending.
@@ -82,10 +78,10 @@ class ValueSample:
         self._pending.append(chosen)
         self._held += len(chosen)
         if self._held > _PENDING:
-            self.settle()
+            self.merge_pending()
 
-    def settle(self) -> None:
-        """Brings ``values`` and ``counts`` up to date."""
+    def merge_pending(self) -> None:
+        """Adds the pending hashes to ``values`` and ``counts``."""
         hashes, counts = np.unique(np.concatenate([np.zeros(0, np.uint64), *self._pending]), return_counts=True)
         self._pending, self._held = [], 0
         values, at = np.unique(np.concatenate([self.values, hashes]), return_inverse=True)

@@ -49,9 +49,7 @@ class TableProfiler:
     """Profiles rows of one kind.
 
     Args:
-        columns: what to profile.
         key: names of the columns that identify duplicates, those with most values first; empty looks for none.
-        seed: of the sample of rows.
 
     Attributes:
         malformed: refused rows; the reader counts them.
@@ -100,7 +98,7 @@ class TableProfiler:
 
     def profile(self) -> Table:
         """The profile of the rows."""
-        self._keys.settle()
+        self._keys.merge_pending()
         rows, distinct = int(self._keys.counts.sum()), len(self._keys.values)
         duplicates = 1 - distinct / rows if rows else None
         return Table(self._rows, self.malformed, duplicates, {name: self._described(name) for name in self._columns})
@@ -198,7 +196,7 @@ def _most_frequent(texts: pa.Array) -> tuple[tuple[str, ...], tuple[float, ...]]
 
 
 def _counted(sample: ValueSample) -> Values:
-    sample.settle()
+    sample.merge_pending()
     hashes = tuple(f"{value:016x}" for value in sample.values.tolist())
     shares = _binned(sample.counts / sample.counts.mean(), POPULARITY) if len(sample.counts) else np.zeros(0)
     return Values(sample.distinct, sample.level, hashes, tuple(shares.tolist()))

@@ -20,9 +20,6 @@ def changed_files(parameters: DownloadParameters, raw: Artifact) -> list[str]:
 
     A source that tells neither checksum, size nor version of a file counts as unchanged.
 
-    Args:
-        raw: what was fetched.
-
     Raises:
         KfrecError: the source cannot be read.
     """

@@ -3,19 +3,57 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import shutil
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from components.download.complete import count_lines
 from components.download.shelf import CacheShelf, EarlierOutput, is_current, origin_of
 from components.errors import KfrecError
 from components.progress import progress
 from components.storage import Damaged, ObjectInfo, Retry, Store, check_arrived, fetch_file
+from components.storage.packed import is_packed, packed_rows
 from components.workflows.partitions import name_within
+
+_BLOCK = 1 << 20
+_MAGIC = b"\x1f\x8b"
+_FICLONE = 0x40049409  # linux/fs.h; the fcntl module has no name for it.
+
+
+def count_lines(path: Path, label: str) -> int:
+    """Reads a file to its end, decompressing a .gz or .zip, and returns how many lines, or rows of parquet, it has.
+
+    Args:
+        label: its name for messages.
+
+    Raises:
+        KfrecError: it is not gzip data, damaged, or ends too early.
+    """
+    if is_packed(label):
+        return packed_rows(path, label)
+    lines, last, size = 0, b"\n", path.stat().st_size
+    with path.open("rb") as file, progress(f"checking {Path(label).name}", size, "bytes") as bar:
+        try:
+            stream = gzip.GzipFile(fileobj=file) if label.lower().endswith(".gz") else file
+            while block := stream.read(_BLOCK):
+                lines, last = lines + block.count(b"\n"), block[-1:]
+                bar.advance(file.tell() - bar.done)
+            if stream is not file and not size:
+                raise EOFError
+        except EOFError:
+            raise KfrecError(
+                f"{label}: the gzip file is truncated after {size} bytes; get a complete copy of it "
+                f"(gzip -t {Path(label).name} finds out) and run again"
+            ) from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            file.seek(0)
+            what = "the gzip file is damaged" if file.read(2) == _MAGIC else "not a gzip file, or damaged"
+            raise KfrecError(f"{label}: {what} ({error}); get a good copy of it and run again") from error
+    return lines + (last != b"\n")
 
 
 @dataclass(frozen=True)
@@ -23,10 +61,7 @@ class Fetcher:
     """Fetches from one source.
 
     Attributes:
-        store: the source.
-        retry: retry policy.
         shelf: where files are received; may hold complete or partial files of earlier runs.
-        earlier: the output of an earlier run.
         limit: largest total size of the files to fetch, in bytes.
     """
 
@@ -127,9 +162,6 @@ def _check(partial: Path, info: ObjectInfo, url: str) -> None:
         count_lines(partial, url)
     except KfrecError as error:
         raise Damaged(str(error)) from error
-
-
-_FICLONE = 0x40049409  # linux/fs.h; the fcntl module has no name for it.
 
 
 def copy_file(source: Path, target: Path) -> None:

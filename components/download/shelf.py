@@ -44,7 +44,6 @@ class CacheShelf:
     """A folder of finished files, of partial ones (``*.partial``), and of their origins (``*.origin.json``).
 
     Attributes:
-        folder: the folder.
         kept: whether the folder outlives the run.
     """
 

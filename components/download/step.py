@@ -8,8 +8,7 @@ from pathlib import Path
 from components import registry
 from components.artifacts import publishing
 from components.artifacts.folder import files_below
-from components.download.complete import count_lines
-from components.download.fetch import Fetcher
+from components.download.fetch import Fetcher, count_lines
 from components.download.shelf import CacheShelf, EarlierOutput
 from components.download.wanted import wanted_files
 from components.steps.catalog import SYNTHETIC, DownloadParameters

@@ -16,11 +16,8 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
     """The names within ``store`` of the files to fetch.
 
     Args:
-        store: the source.
-        contract: contract of the data set.
         files: names separated by commas; empty means every raw file at the source, or the data set's default names if
             the source cannot be listed.
-        retry: retry policy of the listing.
 
     Raises:
         KfrecError: a kind of files would be missing, or two files have one name.

@@ -15,10 +15,6 @@ from components.feature_spec.vocabulary import Vocabulary
 class IdLookup:
     """The ids of values, and the values of ids; the hash table is built once.
 
-    Args:
-        spec: the feature specification.
-        vocabulary: one of its vocabularies.
-
     Attributes:
         values: values of the vocabulary, in the order of ``ids``.
         ids: int32.

@@ -45,10 +45,8 @@ def positional_spec(
 
     Args:
         cardinalities: by name, of the user features, then of the item features.
-        number_of_user_features: how many of these are features of users.
         columns: names in the files, in the order of the layout.
         folder: of the samples; each vocabulary/<name>.parquet in it is that of the user or item feature ``name``.
-        metadata: further metadata.
 
     Raises:
         KfrecError: another number of columns, or two features of one name.

@@ -31,9 +31,6 @@ def side_tables(folder: Path) -> dict[str, Path]:
 def read_side_table(tables: Mapping[str, Path], name: str) -> pa.Table:
     """Reads a side table.
 
-    Args:
-        tables: of ``side_tables``.
-
     Raises:
         KfrecError: there is no such table, or it is damaged.
     """

@@ -128,11 +128,8 @@ class FeatureSpec:
     """A parsed feature_spec.yaml.
 
     Attributes:
-        features: name to feature.
         sources: split (TRAIN, TEST, VALIDATION) to its one chunk of record files, paths relative to the folder.
-        channels: channel to feature names.
         metadata: the free section.
-        folder: where the file was read from.
     """
 
     features: Mapping[str, Feature]

@@ -39,7 +39,6 @@ class Vocabulary:
         name: such as "item".
         file: path of the parquet file, relative to the specification.
         unknown: the id of an out-of-vocabulary value; 0 where unknown values share the id of padding.
-        features: features with these ids.
         exact: whether a model of these ids reads no others. Ids of users or items are translated from one vocabulary to
             another; tokens are not, since another vocabulary splits words otherwise.
     """
@@ -60,7 +59,6 @@ def positional_vocabulary(name: str, file: str, features: Collection[str]) -> Vo
 
     Args:
         name: user or item feature.
-        file: vocabulary file.
         features: feature names in the records.
     """
     names = (name, *(name + suffix for suffix in (TARGET_SUFFIX, POSITIVE_SUFFIX, NEGATIVE_SUFFIX)))
@@ -73,7 +71,6 @@ def read_vocabularies(path: Path, listed: Any, features: Collection[str]) -> tup
     Args:
         path: the specification, for messages.
         listed: the section; None is empty.
-        features: names of the specification's features.
 
     Raises:
         KfrecError: it is malformed, names an unknown feature, or names a feature twice.

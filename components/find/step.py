@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components import registry
 from components.artifacts import publishing
 from components.checks import PROFILE
-from components.find.decision import Known, decide
-from components.find.versions import data_versions, new_rows
+from components.find.versions import data_versions, natural_order, new_rows
 from components.progress import warn
 from components.steps.catalog import FindParameters
 from components.steps.recorded import recorded
@@ -31,6 +31,7 @@ from components.tracking.store import connect
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+
 
 NOTE = "champion.json"
 
@@ -54,11 +55,11 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
     newest = versions[-1]
     client = connect()
     try:
-        held = champion_of(client, parameters.registered_model)
-        if held:
-            require_task(client, parameters.registered_model, held, parameters.task)
+        current = champion_of(client, parameters.registered_model)
+        if current:
+            require_task(client, parameters.registered_model, current, parameters.task)
         there = {version.name: version for version in versions}
-        known = _known(client, parameters.registered_model, held, there)
+        known = _known(client, parameters.registered_model, current, there)
         verdict = decide(
             newest.name,
             known,
@@ -68,7 +69,9 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
         )
         print(verdict.occasion, flush=True)
         with publishing(champion, step="find", parameters=recorded(parameters)) as staging:
-            fetched = verdict.proceed and held is not None and _fetch(client, parameters, held.version, staging.path)
+            fetched = (
+                verdict.proceed and current is not None and _fetch(client, parameters, current.version, staging.path)
+            )
             note = {"version": known.champion, "data_version": known.data_version, "rows": known.rows}
             (staging.path / NOTE).write_text(json.dumps(note, indent=2) + "\n")
             staging.rows["versions"] = len(versions)
@@ -88,14 +91,14 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
     }
 
 
-def _known(client: MlflowClient, name: str, held: Any, there: Collection[str]) -> Known:
+def _known(client: MlflowClient, name: str, current: Any, there: Collection[str]) -> Known:
     """The champion and the tried data versions, from the registry."""
     tried = {version.tags[DATA_VERSION] for version in versions_of(client, name) if DATA_VERSION in version.tags}
-    if held is None:
+    if current is None:
         return Known(tried=tried)
-    rows, data_version = held.tags.get(ROWS, ""), held.tags.get(DATA_VERSION, "")
+    rows, data_version = current.tags.get(ROWS, ""), current.tags.get(DATA_VERSION, "")
     known = int(rows) if rows.isdigit() else None
-    return Known(int(held.version), data_version, known, data_version in there, tried)
+    return Known(int(current.version), data_version, known, data_version in there, tried)
 
 
 def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folder: Path) -> bool:
@@ -113,3 +116,67 @@ def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folde
             return False
         shutil.copytree(downloaded, folder, dirs_exist_ok=True)
     return True
+
+
+@dataclass(frozen=True)
+class Known:
+    """Facts from the registry.
+
+    Attributes:
+        champion: version of the champion, None if there is none.
+        data_version: version of the champion's data, empty if unknown.
+        rows: rows of the champion's data, None if unknown.
+        is_there: whether the champion's data still are among the versions.
+        tried: data versions that any registered model was trained on.
+    """
+
+    champion: int | None = None
+    data_version: str = ""
+    rows: int | None = None
+    is_there: bool = False
+    tried: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The decision and its reason."""
+
+    proceed: bool
+    occasion: str
+
+
+def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Callable[[int], int]) -> Verdict:
+    """Decides about the newest version.
+
+    Args:
+        minimum_new: rows required that the champion's data lack.
+        count: counts its rows that the champion's data lack, up to a limit.
+    """
+    if force:
+        return Verdict(True, f"Data version {newest}: training was requested with force.")
+    if known.champion is None and newest not in known.tried:
+        return Verdict(True, f"Data version {newest}: there is no champion yet.")
+    if newest in known.tried:
+        return Verdict(
+            False, f"Nothing is new: {newest} is the newest data version, and a model was trained on it already."
+        )
+    if known.data_version and natural_order(newest) < natural_order(known.data_version):
+        return Verdict(
+            False, f"Nothing is new: the champion was trained on {known.data_version}, which is newer than {newest}."
+        )
+    if not known.data_version:
+        return Verdict(True, f"Data version {newest}: the champion's data is not known, so this counts as new.")
+    if not known.is_there:
+        return Verdict(
+            True, f"Data version {newest}: the champion's {known.data_version} is gone, so all of this counts as new."
+        )
+    rows = count(minimum_new)
+    if rows < minimum_new:
+        return Verdict(
+            False,
+            f"Too little is new: data version {newest} has {rows:,} rows that the champion's {known.data_version} "
+            f"lacks, and at least {minimum_new:,} are asked for.",
+        )
+    return Verdict(
+        True, f"Data version {newest} has at least {minimum_new:,} rows that the champion's {known.data_version} lacks."
+    )

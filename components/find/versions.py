@@ -25,8 +25,6 @@ class DataVersion:
     """One version of the data.
 
     Attributes:
-        name: folder name.
-        uri: folder URI.
         files: files whose rows measure the amount of data.
     """
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.errors import KfrecError
-from components.feature_spec.bounded import read_bounded
+from components.feature_spec.values import read_bounded
 
 
 def test_a_vocabulary_is_read_as_it_is(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from components.find.decision import Known, decide
+from components.find.step import Known, decide
 from components.find.versions import natural_order
 
 
