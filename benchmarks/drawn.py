@@ -13,7 +13,7 @@ import tensorflow as tf
 from components.artifacts import adopt
 from components.datasets.criteo.columns import CATEGORICAL
 from components.datasets.criteo.preprocess import specification as criteo_specification
-from components.datasets.criteo.synthetic.impressions import cardinalities, power_law
+from components.datasets.criteo.synthetic import cardinalities, power_law
 from components.datasets.outbrain.features import BUCKETS
 from components.datasets.outbrain.features import specification as outbrain_specification
 from components.feature_spec import FeatureSpec

@@ -14,8 +14,7 @@ import tensorflow as tf
 
 from components import registry
 from components.artifacts import adopt
-from components.datasets.histories.catalogue import write_catalogue
-from components.datasets.histories.popularity import Popularity
+from components.datasets.histories.catalogue import Popularity, write_catalogue
 from components.feature_spec import FeatureSpec
 from components.feature_spec.vocabulary import positional_vocabulary
 from components.models import Model

@@ -53,7 +53,7 @@ def _best_of_criteo(generation: Any, sampling: Any) -> dict[str, float]:
 
 
 def _best_of_outbrain(generation: Any, sampling: Any) -> dict[str, float]:
-    from components.datasets.outbrain.synthetic.best import best_scores
+    from components.datasets.outbrain.best_scores import best_scores
 
     scores = best_scores(generation, sampling)
     return {AUC: scores["auc"], MAP: scores["map_at_12"]}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from components.artifacts import adopt
-from components.datasets.histories.layout import SAMPLE, sample_writer
+from components.datasets.histories.sample_files import SAMPLE, sample_writer
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.positional import positional_spec
 from components.feature_spec.spec import FILENAME

@@ -64,6 +64,16 @@ class RawKind:
         return files
 
 
+TABLES = RawKind(
+    "tables",
+    r"(?i)(?!(readme|license))[^._].*\.((csv|tsv|tab|txt|dat|data|test|parquet)(\.gz|\.zip)?|zip)",
+    "*.csv, *.tsv, *.tab, *.txt, *.dat, *.data, *.test (plain, .gz or .zip), *.zip or *.parquet",
+    "lines",
+    partitioned=True,
+)
+"""Raw files that are tables, of any name."""
+
+
 @dataclass(frozen=True)
 class RawContract:
     """The files of a version of a data set: at least one of each required kind.

@@ -6,19 +6,8 @@ from random import Random
 from typing import NamedTuple
 
 THINGS = (
-    "lamp",
-    "clock",
-    "chair",
-    "table",
-    "carpet",
-    "mirror",
-    "drum",
-    "basket",
-    "ladder",
-    "kettle",
-    "blanket",
-    "candle",
-)
+    "lamp", "clock", "chair", "table", "carpet", "mirror", "drum", "basket", "ladder", "kettle", "blanket", "candle",
+)  # fmt: skip
 OWNERS = ("Anna", "Bruno", "Clara", "David", "Elena", "Felix", "Greta", "Hugo", "Irene", "Jonas", "Karin", "Ludwig")
 ADVERBS = ("now", "still", "again", "always", "mostly", "since May")
 
@@ -27,8 +16,6 @@ class Kind(NamedTuple):
     """A kind of facts.
 
     Attributes:
-        sentence: of a fact.
-        question: for its answer.
         values: possible answers, which no other kind has.
     """
 
@@ -102,7 +89,6 @@ def drawn_subjects(random: Random, things: int) -> tuple[list[Subject], list[Sub
     """What a text states, and what it does not, in random order.
 
     Args:
-        random: draws them.
         things: number of things of the text, and of their owners.
     """
     chosen, owners = random.sample(THINGS, things), random.sample(OWNERS, things)

@@ -22,7 +22,6 @@ class LineCounter:
     """A stream that counts what it passes on: lines, the last one too if it has no end, and quotes.
 
     Args:
-        stream: to read.
         place: the file, for messages.
         longest_line: longest accepted line, in MiB; ``read`` raises KfrecError at a longer one.
     """
@@ -69,7 +68,6 @@ def require_closed_quotes(
 
     Args:
         place: the file, for messages.
-        opened: opens its stream.
         longest: largest number of lines of a record.
         remedy: other than closing the quote.
         escape: what stands before a quote in quotes; empty is another quote.

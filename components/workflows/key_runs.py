@@ -45,11 +45,9 @@ class KeyRuns:
     """Writes runs; a context manager that waits for pending writes.
 
     Args:
-        folder: output folder.
         name: key column, and prefix of the files.
         schema: schema of the rows, without the key.
         keys: returns the keys of a table's rows, int64.
-        run_rows: rows of a run.
     """
 
     def __init__(

@@ -25,8 +25,6 @@ class BadLine:
 
     Attributes:
         number: line number in its file, from 1.
-        reason: what is wrong with it.
-        text: the line itself.
     """
 
     number: int
@@ -39,7 +37,6 @@ class Quarantine:
     """The bad lines of one raw file.
 
     Attributes:
-        source: the raw file.
         folder: where the side file <name of the raw file>.jsonl goes, once there is a bad line.
         limit: largest accepted share of bad lines.
         what: what a line should be, for the message.
@@ -72,11 +69,7 @@ class Quarantine:
             self._file.close()
 
     def judge(self, lines: int) -> None:
-        """Refuses the file if too many of its ``lines`` were bad.
-
-        Raises:
-            KfrecError: the share of bad lines is above the limit.
-        """
+        """Refuses the file if too many of its ``lines`` were bad."""
         if self.first is not None and self.count > self.limit * lines:
             raise KfrecError(
                 f"{self.source}: {self.count} of {lines} {self.unit}s are not {self.what}, the first is {self.unit} "
@@ -88,7 +81,6 @@ class Refusals:
     """The rows of a batch that are refused; the first reason counts.
 
     Args:
-        rows: the batch.
         lines: int64, row numbers in the file.
     """
 
@@ -111,7 +103,6 @@ def refuse_ids(column: pa.Array, name: str, refusals: Refusals) -> None:
 
     Args:
         column: of one value a row, or of a list.
-        refusals: collect the rows.
     """
     values, rows = column, np.arange(len(column))
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):

@@ -31,7 +31,7 @@ def start_fork_server_early(workers: int, scheduler: str) -> None:
 def import_ahead(module: str) -> None:
     """Begins to import a module; an import statement waits for its end and raises its error.
 
-    A step that is told to stop does not wait for it, since the end of a run leaves half a second to delete a cluster.
+    A step that is stopped does not wait for it, since the end of a run leaves half a second to delete a cluster.
     """
     Thread(target=_import, args=(module,), name="import-ahead", daemon=True).start()
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from components.workflows.quarantine import BadLine
 from components.workflows.text_blocks import LONGEST_LINE, require_text
 from components.workflows.values import plain_type
 
-PARQUET, CSV = "parquet", "csv"
 # In place of a column's name: every other one.
 EVERY_OTHER = "*"
 # Of MovieLens; a delimiter is one character.
@@ -36,38 +35,19 @@ _START = 1 << 16
 _TABLES = (".csv", ".tsv", ".tab", ".data", ".dat", ".test")
 
 
-class Layout(Protocol):
+@dataclass(frozen=True)
+class Layout:
     """How tables are written, and which of their columns are read.
 
     Attributes:
-        format: "auto" goes by the name of a file.
         delimiter: of the values of CSV.
-        quoting: "double", "backslash" or "none", of CSV.
-        longest_record: lines that a record of CSV may span.
         names: of the columns of CSV without a header; else empty.
         read: columns that are read, each once.
+        format: "auto" goes by the name of a file.
+        quoting: "double", "backslash" or "none", of CSV.
+        longest_record: lines that a record of CSV may span.
         drop: columns that are not; EVERY_OTHER stands for all but those that are read.
     """
-
-    @property
-    def format(self) -> str: ...
-    @property
-    def delimiter(self) -> str: ...
-    @property
-    def quoting(self) -> str: ...
-    @property
-    def longest_record(self) -> int: ...
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def read(self) -> tuple[str, ...]: ...
-    @property
-    def drop(self) -> tuple[str, ...]: ...
-
-
-@dataclass(frozen=True)
-class PlainLayout:
-    """A ``Layout`` of values that may be in quotes, of which some columns are read."""
 
     delimiter: str
     names: tuple[str, ...]
@@ -114,8 +94,6 @@ def batches(path: Path, layout: Layout, stated: Stated, longest_line: float = LO
     """Streams a table.
 
     Args:
-        layout: how to read it.
-        stated: where that is stated.
         longest_line: longest accepted line of CSV, in MiB.
 
     Raises:
@@ -161,7 +139,7 @@ def columns_of(path: Path, layout: Layout, stated: Stated) -> list[str]:
             with pq.ParquetFile(path) as file:
                 names = list(file.schema_arrow.names)
                 return [*names, *_partition_columns(path, names)]
-        for _, open_text in _texts(path):
+        for open_text in _texts(path):
             _require_text(path, open_text)
             with open_text() as (stream, _):
                 names = [name.strip() for name in layout.names or _header(stream, layout)]
@@ -207,7 +185,7 @@ def _plain_types(path: Path, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _csv(path: Path, layout: Layout, stated: Stated, longest_line: float) -> Iterator[Batch]:
-    for _, open_text in _texts(path):
+    for open_text in _texts(path):
         _require_text(path, open_text)
         with open_text() as (stream, _):
             header = list(layout.names) or _header(stream, layout)
@@ -315,10 +293,10 @@ def _header(stream: Any, layout: Layout) -> list[str]:
     return list(pa.csv.open_csv(stream, options, _parse_options(layout, lambda row: "skip")).schema.names)
 
 
-def _texts(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The CSV files in a file, each with a function that opens a stream and a counter of the bytes read."""
+def _texts(path: Path) -> Iterator[Callable[[], Any]]:
+    """Functions that open the CSV files in a file, each as a stream and a counter of the bytes read."""
     if path.suffix.lower() != ".zip":
-        yield path.name, lambda: _plain(path)
+        yield partial(_plain, path)
         return
     with zipfile.ZipFile(path) as archive:
         members = [info.filename for info in archive.infolist() if not info.is_dir()]
@@ -328,7 +306,7 @@ def _texts(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     if not members:
         raise KfrecError(f"{path}: holds no file; give a zip with a CSV file")
     for member in members:
-        yield member, lambda member=member: _member(path, member)  # type: ignore[misc]
+        yield partial(_member, path, member)
 
 
 @contextmanager
@@ -398,4 +376,4 @@ def _is_number(name: str) -> bool:
 
 def is_parquet(path: Path, layout: Layout) -> bool:
     """Whether a table is parquet rather than CSV."""
-    return layout.format == PARQUET or (layout.format == "auto" and path.suffix.lower() == ".parquet")
+    return layout.format == "parquet" or (layout.format == "auto" and path.suffix.lower() == ".parquet")

@@ -20,7 +20,6 @@ from components.workflows.quarantine import BadLine, Quarantine
 if TYPE_CHECKING:
     from components.checks.tables import TableProfiler
 
-
 T = TypeVar("T")
 
 BLOCK_BYTES = 8 << 20
@@ -94,7 +93,6 @@ def blocks(path: Path, block_bytes: int = BLOCK_BYTES, longest_line: float = LON
     """Streams a file; decompresses the next block while the current one is processed.
 
     Args:
-        path: the file.
         block_bytes: bytes to read at a time.
         longest_line: longest accepted line, in MiB.
 
@@ -133,11 +131,7 @@ def _blocks(path: Path, block_bytes: int, longest_line: float) -> Generator[Bloc
 
 
 def require_bounded(place: str, line: int, size: int, longest: float) -> None:
-    """Refuses a line of more than ``longest`` MiB, of which ``size`` bytes were read.
-
-    Raises:
-        KfrecError: it is longer.
-    """
+    """Refuses a line of more than ``longest`` MiB, of which ``size`` bytes were read."""
     if size > longest * MIB:
         raise KfrecError(f"{place}: line {line} is longer than {longest:g} MiB; end its lines, or raise longest_line")
 
@@ -149,9 +143,6 @@ def require_text(place: str, start: bytes, remedy: str) -> None:
         place: the file, for messages.
         start: its first bytes.
         remedy: what to do with a file in another format.
-
-    Raises:
-        KfrecError: it is one.
     """
     if what := next((what for magic, what in _STARTS.items() if start.startswith(magic)), ""):
         raise KfrecError(f"{place}: is {what}, whatever its name says; {remedy}")

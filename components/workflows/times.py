@@ -15,6 +15,15 @@ from components.workflows.values import Scalar, is_text, numbers, texts
 _FIRST, _LAST = 5e8, 5e9
 _UNITS = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
 _DAYS = "days as YYYYMMDD"
+# A year first, then month and day, and a time with fractions and a zone, each if wanted.
+_ISO = (
+    r"^(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})"
+    r"(?:[T ](?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?"
+    r"(?: ?(?:Z|UTC|(?P<sign>[+-])(?P<ahead>\d{2}):?(?P<ahead_minutes>\d{2})?))?)?$"
+)
+# Digits with what stands between the parts of a date, or a month's name.
+_LIKE_A_DATE = r"\d[-/. ,:] ?[\dA-Za-z]|[A-Za-z]{3,9}\.? \d"
+NUMBERS, DATES = "numbers", "dates"
 
 
 class TimeUnits:
@@ -52,17 +61,6 @@ class TimeUnits:
         """The units of both, if both have one and they are several; else empty."""
         found = sorted(self._found | other._found) if self._found and other._found else []
         return f"{' and in '.join(found)} since 1970" if len(found) > 1 else ""
-
-
-# A year first, then month and day, and a time with fractions and a zone, each if wanted.
-_ISO = (
-    r"^(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})"
-    r"(?:[T ](?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?"
-    r"(?: ?(?:Z|UTC|(?P<sign>[+-])(?P<ahead>\d{2}):?(?P<ahead_minutes>\d{2})?))?)?$"
-)
-# Digits with what stands between the parts of a date, or a month's name.
-_LIKE_A_DATE = r"\d[-/. ,:] ?[\dA-Za-z]|[A-Za-z]{3,9}\.? \d"
-NUMBERS, DATES = "numbers", "dates"
 
 
 class Times:

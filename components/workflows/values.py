@@ -148,7 +148,6 @@ def numbers(column: pa.Array, missing: Sequence[str], decimal: str = ".") -> tup
     """A column as numbers.
 
     Args:
-        column: of any type.
         missing: texts that stand for a missing value; those that are numbers do in every type of column.
         decimal: what stands before the fraction of text.
 
@@ -220,7 +219,6 @@ def written_lists(text: pa.Array, several: bool = False) -> np.ndarray:
     """The mask of lists as programs write them, such as ``['a', 'b']``, which would be one value each.
 
     Args:
-        text: of a column.
         several: whether to leave out braces and lists of one value, as names in brackets may be.
     """
     found = pc.match_substring_regex(text, _SEVERAL if several else _LIST)

@@ -118,7 +118,6 @@ def check_workers(scheduler: str, folder: Path) -> None:
     """Checks early whether the workers of a scheduler can do the work.
 
     Args:
-        scheduler: its address.
         folder: written by the step, visible to every worker.
 
     Raises:
@@ -143,12 +142,7 @@ def check_workers(scheduler: str, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class _Answer:
-    """A worker's description of itself.
-
-    Attributes:
-        file: the file it wrote.
-        kfrec: its version.
-    """
+    """A worker's description of itself."""
 
     file: str
     kfrec: str

@@ -174,5 +174,6 @@ def check_step(command: Shown) -> None:
     elif name == "feature_spec":
         importlib.import_module(f"{module}.__main__").parser().parse_args(arguments)
     else:  # takes folders alone
-        importlib.import_module(f"{module}.__main__")
+        if hasattr(importlib.import_module(module), "__path__"):
+            importlib.import_module(f"{module}.__main__")
         assert not [word for word in arguments if word.startswith("-")]

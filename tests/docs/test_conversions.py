@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from components.datasets.amazon_reviews.items import parse_items
-from components.datasets.amazon_reviews.reviews import parse_reviews
+from components.datasets.amazon_reviews.lines import parse_items, parse_reviews
 from components.datasets.criteo.columns import LINE
 from components.workflows.text_blocks import blocks
 from tests.docs.commands import ROOT

@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 
 from components.artifacts import open_artifact
-from components.datasets.histories.synthetic.best import best_auc
-from components.datasets.histories.synthetic.interests import STAY, STRAY
-from components.datasets.histories.synthetic.shop import catalogue_of, reviews_of
+from components.datasets.histories.best_auc import best_auc
+from components.datasets.histories.synthetic import STAY, STRAY, catalogue_of, reviews_of
 from components.download.step import run
 from components.errors import KfrecError
 from components.metrics import roc_auc

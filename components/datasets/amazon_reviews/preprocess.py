@@ -10,12 +10,10 @@ import pyarrow as pa
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
 from components.datasets.amazon_reviews import META, REVIEWS
-from components.datasets.amazon_reviews.items import parse_items
-from components.datasets.amazon_reviews.reviews import parse_reviews
+from components.datasets.amazon_reviews.lines import parse_items, parse_reviews
 from components.datasets.definition import PreprocessJob
-from components.datasets.histories.items import write_items
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
-from components.datasets.histories.user_runs import TICK, in_nanoseconds, user_runs
+from components.datasets.histories.sorting import TICK, in_nanoseconds, user_runs, write_items
 from components.errors import KfrecError
 from components.workflows.startup import import_ahead, start_fork_server_early
 from components.workflows.text_blocks import RawReader
@@ -34,14 +32,7 @@ _ITEMS = (Profiled("asin", CATEGORY), Profiled("category", CATEGORY))
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    """Writes the samples of all splits.
-
-    Returns:
-        Counts: samples of each split, users and reviews kept, and lines dropped.
-
-    Raises:
-        KfrecError: bad input.
-    """
+    """Writes the samples of all splits; returns counts of samples, users and reviews, and of lines dropped."""
     parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
     reviews_files, metadata_files = REVIEWS.files(job.raw), META.files(job.raw)
     import_ahead("components.datasets.histories.pipeline")

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from components.datasets.histories.synthetic.catalogue import Catalogue
-from components.datasets.histories.synthetic.interests import Reviews
-from components.datasets.histories.synthetic.shop import USERS_AT_A_TIME, catalogue_of, reviews_of
+from components.datasets.histories.synthetic import USERS_AT_A_TIME, Catalogue, Reviews, catalogue_of, reviews_of
 from components.progress import progress
 
 REVIEWS = "reviews_Synthetic.json.gz"

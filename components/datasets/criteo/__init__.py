@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from components.datasets.criteo.parameters import Generation, Sampling
-from components.datasets.criteo.raw_files import CONTRACT
-from components.datasets.definition import DatasetDefinition
+from components.datasets.definition import DatasetDefinition, RawContract, RawKind
 from components.lazy import Lazy
+
+DAYS = RawKind(
+    "day", r"(day_\d+|train\.txt)(\.gz)?", "day_0, day_1, ... or train.txt, plain or with .gz", "impressions"
+)
+CONTRACT = RawContract((DAYS,))
 
 DATASET = DatasetDefinition(
     name="criteo",

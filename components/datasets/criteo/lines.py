@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from components.datasets.criteo import hexadecimal
-from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
+from components.datasets.criteo.columns import CATEGORICAL, DIGITS, LABEL, LINE, NUMERICAL, parse_hexadecimal
 from components.workflows.quarantine import BadLine
 from components.workflows.text_blocks import Block
 
@@ -25,7 +24,7 @@ _CONVERT = pv.ConvertOptions(
     column_types={
         LABEL: pa.int8(),
         **dict.fromkeys(NUMERICAL, pa.int64()),
-        **dict.fromkeys(CATEGORICAL, pa.binary(hexadecimal.DIGITS)),
+        **dict.fromkeys(CATEGORICAL, pa.binary(DIGITS)),
     },
     null_values=[""],
     strings_can_be_null=True,
@@ -62,7 +61,7 @@ def _parse_at_once(text: bytes) -> pa.Table | None:
         return None
     columns = [label, *(logarithms(raw[name]) for name in NUMERICAL)]
     for name in CATEGORICAL:
-        values = hexadecimal.parse(raw[name].combine_chunks())
+        values = parse_hexadecimal(raw[name].combine_chunks())
         if values is None:
             return None
         columns.append(values)
@@ -101,7 +100,7 @@ def _problem(fields: list[bytes]) -> str:
             return f"{name} is {_quoted(field)}, not an integer"
     for name, field in zip(CATEGORICAL, fields[1 + len(NUMERICAL) :], strict=True):
         if field and not _HEX.fullmatch(field):
-            return f"{name} is {_quoted(field)}, not {hexadecimal.DIGITS} hexadecimal digits"
+            return f"{name} is {_quoted(field)}, not {DIGITS} hexadecimal digits"
     return ""
 
 

@@ -18,9 +18,7 @@ class Partition:
     """Consecutive impressions of one raw file.
 
     Attributes:
-        path: Arrow file of the schema ``LINE``.
         first: row of the first one in its raw file, from 0.
-        rows: number of impressions.
     """
 
     path: Path
@@ -53,10 +51,7 @@ def write_partitions(tables: Iterable[pa.Table], rows: int, folder: Path, name: 
     """Writes the impressions of one raw file to ``folder``, ``rows`` at a time.
 
     Args:
-        tables: impressions, of the schema ``LINE``.
         rows: rows of every partition but the last one.
-        folder: output folder.
-        name: prefix of the file names.
     """
     written: list[Partition] = []
     writer, held = None, 0

@@ -1,4 +1,4 @@
-"""The passes over the partitions: count values, settle the vocabulary, write samples."""
+"""The passes over the partitions: count values, fit or reuse the vocabulary, write samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dask import delayed
 from components.datasets.criteo import vocabulary
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, NUMERICAL, SAMPLE
 from components.datasets.criteo.partitions import Span
-from components.datasets.criteo.vocabulary import Ids, Lookup
+from components.datasets.criteo.vocabulary import Ids, read_ids
 from components.feature_spec.vocabulary import VOCABULARY
 from components.progress import progress
 from components.workflows.workers import Workers, in_order
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settled:
+class ChosenVocabulary:
     """The vocabulary to encode with.
 
     Attributes:
-        sizes: vocabulary size of each column.
         vocabulary: "fitted", "kept", or "refitted" if too many values were unknown.
         out_of_vocabulary_rate: see ``vocabulary.unknown``; over all columns.
     """
@@ -41,7 +40,7 @@ class Settled:
     out_of_vocabulary_rate: float
 
 
-def settle_vocabulary(
+def choose_vocabulary(
     workers: Workers,
     train: Sequence[Span],
     earlier: Path | None,
@@ -49,17 +48,12 @@ def settle_vocabulary(
     lookups: Path,
     output: Path,
     scratch: Path,
-) -> Settled:
+) -> ChosenVocabulary:
     """Counts the values of the training split, and fits or reuses the vocabulary.
 
     Args:
-        workers: run the tasks.
-        train: the training split.
         earlier: folder with the vocabulary to reuse; None fits a new one.
-        parameters: step parameters.
-        lookups: folder for the columns' lookups.
         output: the artifact's folder, with an empty folder vocabulary.
-        scratch: folder for the counts.
     """
     files = [scratch / f"counts-{number}.npz" for number in range(len(train))]
     with progress("counting values", sum(span.rows for span in train), "impressions") as bar:
@@ -67,7 +61,7 @@ def settle_vocabulary(
         tasks = [count(span, path) for span, path in zip(train, files, strict=True)]
         in_order(workers, tasks, lambda index, _: bar.advance(train[index].rows))
     threshold, kind, rate = parameters.frequency_threshold, "fitted", 0.0
-    with progress("settling the vocabulary", len(CATEGORICAL), "columns") as bar:
+    with progress("fitting the vocabulary", len(CATEGORICAL), "columns") as bar:
         if earlier is not None:
             sizes = [vocabulary.reuse(name, earlier, lookups) for name in CATEGORICAL]
             ask = delayed(vocabulary.unknown, pure=False)
@@ -82,7 +76,7 @@ def settle_vocabulary(
             fit = delayed(vocabulary.fit, pure=False)
             tasks = [fit(name, files, threshold, lookups, output) for name in CATEGORICAL]
             sizes = in_order(workers, tasks, lambda *_: bar.advance(1))
-    return Settled(dict(zip(CATEGORICAL, sizes, strict=True)), kind, rate)
+    return ChosenVocabulary(dict(zip(CATEGORICAL, sizes, strict=True)), kind, rate)
 
 
 def write_split(workers: Workers, spans: Sequence[Span], lookups: Path, folder: Path) -> int:
@@ -98,19 +92,10 @@ _ROW_GROUP = 65_536
 
 
 def write_samples(span: Span, lookups: Path, output: Path) -> int:
-    """Writes the samples of impressions.
-
-    Args:
-        span: the impressions.
-        lookups: folder with each column's ``Lookup``.
-        output: file to write.
-
-    Returns:
-        Samples written.
-    """
+    """Writes the samples of impressions; returns their number."""
     table = span.read()
     columns = [table[name] for name in (LABEL, *NUMERICAL)]
-    columns += [_encoded(table[name].combine_chunks(), Lookup(lookups, name).read()) for name in CATEGORICAL]
+    columns += [_encoded(table[name].combine_chunks(), read_ids(lookups, name)) for name in CATEGORICAL]
     samples = pa.table([column.cast(field.type) for column, field in zip(columns, SAMPLE, strict=True)], schema=SAMPLE)
     pq.write_table(
         samples, output, row_group_size=_ROW_GROUP, compression="lz4", use_dictionary=False, write_statistics=False

@@ -8,12 +8,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from components.artifacts import Artifact
 from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
+from components.datasets.criteo import DAYS
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
 from components.datasets.criteo.lines import parse_lines
+from components.datasets.criteo.parameters import Sampling
 from components.datasets.criteo.partitions import Partition, Span, write_partitions
-from components.datasets.criteo.raw_files import find_days
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary
@@ -34,16 +36,12 @@ _AVERAGED_OVER = 200_000
 # Columns with most values in the public logs first.
 _KEY = tuple(dict.fromkeys(("cat_3", "cat_12", "cat_21", "cat_16", *LINE.names)))
 
+# The file of the Kaggle competition, which is of no day.
+_ONLY_FILE = "train.txt"
+
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    """Writes the samples of both splits.
-
-    Returns:
-        Counts: train and test samples, impressions read, and lines dropped.
-
-    Raises:
-        KfrecError: bad input.
-    """
+    """Writes the samples of both splits; returns counts of samples, impressions read, and lines dropped."""
     parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
     files = find_days(job.raw, parameters)
     # Opened before the long work, so that errors show early.
@@ -62,7 +60,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             raise KfrecError(f"{path}: no impressions in it; check what download fetched")
     job.profiler.judge()
 
-    from components.datasets.criteo.pipeline import settle_vocabulary, write_split
+    from components.datasets.criteo.pipeline import choose_vocabulary, write_split
     from components.datasets.criteo.synthetic import best_auc
     from components.workflows.workers import dask_workers
 
@@ -73,28 +71,62 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     lookups.mkdir()
     (job.output / VOCABULARY).mkdir()
     with dask_workers(parameters.workers, scheduler, -(-read // rows)) as workers:
-        settled = settle_vocabulary(workers, splits["train"], earlier, parameters, lookups, job.output, scratch)
+        chosen = choose_vocabulary(workers, splits["train"], earlier, parameters, lookups, job.output, scratch)
         counts = {split: write_split(workers, spans, lookups, job.output / split) for split, spans in splits.items()}
 
     encoding: dict[str, Any] = {
         "dataset": "criteo",
-        "vocabulary": settled.vocabulary,
-        "out_of_vocabulary_rate": settled.out_of_vocabulary_rate,
+        "vocabulary": chosen.vocabulary,
+        "out_of_vocabulary_rate": chosen.out_of_vocabulary_rate,
         "raw_rows": job.raw.rows.get("impressions", read),
     }
     if job.generation is not None:
         # Samples of the test day are distributed as all impressions are.
         encoding["best"] = {"auc": best_auc(job.generation, _AVERAGED_OVER)}
-    (job.folder / FILENAME).write_text(specification(settled.sizes, encoding).to_yaml())
+    (job.folder / FILENAME).write_text(specification(chosen.sizes, encoding).to_yaml())
     return {**counts, "impressions": read, "malformed_lines": reader.malformed_lines}
 
 
-def _require_both_labels(spans: Sequence[Span], split: str, path: Path) -> None:
-    """Rejects a split whose labels are all equal, before anything is trained on it.
+def find_days(raw: Artifact, parameters: Sampling) -> list[Path]:
+    """The files to read: the training days in order, then the test day; or the only file.
 
     Raises:
-        KfrecError: they are.
+        KfrecError: no file, a duplicate day, files of both kinds, a missing test day or earlier day, or a test day of
+            train.txt.
     """
+    files = DAYS.files(raw)
+    single = [path for path in files if path.name.startswith(_ONLY_FILE)]
+    if single and len(files) > 1:
+        raise KfrecError(
+            f"{single[0]}: lies beside {next(p for p in files if p not in single).name}, which is of another "
+            "collection; name the files of one of them with the parameter files"
+        )
+    if single and parameters.test_day >= 0:
+        raise KfrecError(f"parameter test_day={parameters.test_day}: {single[0]} is of no day; leave it at -1")
+    if len(files) == 1 and parameters.test_day < 0:
+        return files
+    return _chosen(sorted(files, key=_number), parameters, raw.path)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.removesuffix(".gz").removeprefix("day_"))
+
+
+def _chosen(days: Sequence[Path], parameters: Sampling, folder: Path) -> list[Path]:
+    numbers = [_number(path) for path in days]
+    test = numbers[-1] if parameters.test_day < 0 else parameters.test_day
+    available = f"the days here are {', '.join(map(str, numbers))}"
+    if test not in numbers:
+        raise KfrecError(f"parameter test_day={test}: no day_{test} in {folder}; {available}")
+    last = numbers.index(test)
+    if not last:
+        raise KfrecError(f"parameter test_day={test}: no day before it to train on in {folder}; {available}")
+    first = max(0, last - parameters.train_days) if parameters.train_days else 0
+    return list(days[first : last + 1])
+
+
+def _require_both_labels(spans: Sequence[Span], split: str, path: Path) -> None:
+    """Rejects a split whose labels are all equal, before anything is trained on it."""
     found: set[int] = set()
     for span in spans:
         found.update(pc.unique(span.read((LABEL,))[LABEL]).to_pylist())
@@ -133,12 +165,7 @@ MISSING_OR_RARE = 0
 
 
 def specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> FeatureSpec:
-    """Builds the specification.
-
-    Args:
-        sizes: vocabulary size by column.
-        encoding: metadata section ``encoding``.
-    """
+    """Builds the specification."""
     features = [
         Feature(LABEL, "bool"),
         *(Feature(name, "float32") for name in NUMERICAL),

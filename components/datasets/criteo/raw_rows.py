@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.artifacts.folder import require_listed
-from components.datasets.criteo import hexadecimal
-from components.datasets.criteo.columns import CATEGORICAL, NUMERICAL
+from components.datasets.criteo.columns import CATEGORICAL, DIGITS, NUMERICAL, parse_hexadecimal, write_hexadecimal
 from components.datasets.criteo.lines import logarithms
 from components.datasets.criteo.vocabulary import Ids, read_vocabulary
 from components.datasets.raw_rows import VALUE, Encoded, RawColumn
@@ -21,17 +20,13 @@ from components.feature_spec.vocabulary import vocabulary_file
 
 # pandas writes integers with gaps with a fraction of 0.
 _INTEGER, _FRACTION = r"^-?\d{1,18}(\.0*)?$", r"\.0*$"
-_HEX = rf"^[0-9a-fA-F]{{{hexadecimal.DIGITS}}}$"
+_HEX = rf"^[0-9a-fA-F]{{{DIGITS}}}$"
 # Whole numbers up to this one are exact as floats.
 _EXACT = 2.0**53
 
 
 class ImpressionRows:
     """Encodes the columns int_1 to int_13 and cat_1 to cat_26; see ``components.datasets.raw_rows.RawRows``.
-
-    Args:
-        spec: the model's feature specification.
-        inputs: names of the model's input features.
 
     Raises:
         KfrecError: the vocabulary of a column is missing or damaged.
@@ -47,8 +42,8 @@ class ImpressionRows:
         require_listed(spec.folder, map(vocabulary_file, categories))
         values = {name: read_vocabulary(name, spec.folder, "train the model again") for name in categories}
         self._ids = {name: Ids.of(by_id) for name, by_id in values.items()}
-        self._most_frequent = {name: hexadecimal.write(by_id[:1]).to_pylist() for name, by_id in values.items()}
-        digits = f"{hexadecimal.DIGITS} hexadecimal digits, or missing"
+        self._most_frequent = {name: write_hexadecimal(by_id[:1]).to_pylist() for name, by_id in values.items()}
+        digits = f"{DIGITS} hexadecimal digits, or missing"
         self.columns = (
             *(RawColumn(name, VALUE, "an integer, or missing") for name in self._numbers),
             *(RawColumn(name, VALUE, digits) for name in categories),
@@ -112,14 +107,14 @@ def _values(name: str, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(len(column), np.uint32), np.zeros(len(column), bool)
     if not _is_text(column.type):
         raise KfrecError(
-            f"column {name} is of the type {column.type}; give {hexadecimal.DIGITS} hexadecimal digits as text, such "
+            f"column {name} is of the type {column.type}; give {DIGITS} hexadecimal digits as text, such "
             "as with dtype=str of pandas"
         )
     text = _text(column)
     fits = pc.fill_null(pc.match_substring_regex(text, _HEX), True)
-    _require(fits.to_numpy(zero_copy_only=False), name, column, f"{hexadecimal.DIGITS} hexadecimal digits")
-    filled = pc.fill_null(text, "0" * hexadecimal.DIGITS)
-    numbers = hexadecimal.parse(filled.cast(pa.binary()).cast(pa.binary(hexadecimal.DIGITS)))
+    _require(fits.to_numpy(zero_copy_only=False), name, column, f"{DIGITS} hexadecimal digits")
+    filled = pc.fill_null(text, "0" * DIGITS)
+    numbers = parse_hexadecimal(filled.cast(pa.binary()).cast(pa.binary(DIGITS)))
     assert numbers is not None
     return numbers.to_numpy(), text.is_valid().to_numpy(zero_copy_only=False)
 

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from components.datasets.criteo import hexadecimal
-from components.datasets.criteo.columns import CATEGORICAL
+from components.datasets.criteo.columns import CATEGORICAL, DIGITS, parse_hexadecimal, write_hexadecimal
 from components.datasets.criteo.partitions import Span
 from components.feature_spec.values import encoding_values
 from components.feature_spec.vocabulary import vocabulary_file
@@ -107,75 +106,47 @@ class Ids:
         positions = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
         return np.where(self.values[positions] == values, self.ids[positions], np.int32(0))
 
+    def write(self, folder: Path, name: str) -> None:
+        """Writes the ids of a column to files that workers map into memory."""
+        for part, array in vars(self).items():
+            np.save(folder / f"{name}.{part}.npy", array)
 
-@dataclass(frozen=True)
-class Lookup:
-    """Ids by value, in files that workers map into memory.
 
-    Attributes:
-        folder: folder of the files.
-        name: column name.
-    """
-
-    folder: Path
-    name: str
-
-    def read(self) -> Ids:
-        """The ids, mapped."""
-        return Ids(*(np.load(self._path(part), mmap_mode="r") for part in ("values", "ids")))
-
-    def write(self, by_id: np.ndarray) -> None:
-        """Writes the files.
-
-        Args:
-            by_id: uint32, the values in the order of their ids.
-        """
-        made = Ids.of(by_id)
-        np.save(self._path("values"), made.values)
-        np.save(self._path("ids"), made.ids)
-
-    def _path(self, part: str) -> Path:
-        return self.folder / f"{self.name}.{part}.npy"
+def read_ids(folder: Path, name: str) -> Ids:
+    """The ids of a column that ``Ids.write`` wrote, memory-mapped."""
+    return Ids(*(np.load(folder / f"{name}.{part}.npy", mmap_mode="r") for part in ("values", "ids")))
 
 
 def fit(name: str, files: Sequence[Path], threshold: int, lookups: Path, output: Path) -> int:
-    """Makes the vocabulary of a column.
+    """Makes the vocabulary of a column; returns the number of values with an id.
 
     Args:
-        name: column name.
         files: counts of ``write_counts``.
         threshold: values that occur less often get no id.
-        lookups: folder for the column's ``Lookup``.
         output: the artifact's folder, which gets vocabulary/<name>.parquet (id int32, value string).
-
-    Returns:
-        Number of values with an id.
     """
     occurrences = read_counts(name, files)
     kept = occurrences.counts >= threshold
     values, counts = occurrences.values[kept], occurrences.counts[kept]
     by_id = values[np.argsort(-counts, kind="stable")]
-    Lookup(lookups, name).write(by_id)
+    Ids.of(by_id).write(lookups, name)
     schema = pa.schema([("id", pa.int32()), ("value", pa.string())])
     with pq.ParquetWriter(output / vocabulary_file(name), schema, use_dictionary=False) as writer:
         for begin in range(0, max(len(by_id), 1), _ROW_GROUP):
             part = by_id[begin : begin + _ROW_GROUP]
             ids = np.arange(FIRST_ID + begin, FIRST_ID + begin + len(part), dtype=np.int32)
-            writer.write_table(pa.table([pa.array(ids), hexadecimal.write(part)], schema=schema))
+            writer.write_table(pa.table([pa.array(ids), write_hexadecimal(part)], schema=schema))
     return len(by_id)
 
 
 def reuse(name: str, folder: Path, lookups: Path) -> int:
-    """Reads vocabulary/<name>.parquet of an earlier output and writes the column's ``Lookup``.
-
-    Returns:
-        Number of values with an id.
+    """Writes the column's ``Ids`` from an earlier output; returns the number of values with an id.
 
     Raises:
-        KfrecError: the file was not written by ``fit``.
+        KfrecError: vocabulary/<name>.parquet was not written by ``fit``.
     """
     by_id = read_vocabulary(name, folder, "give an earlier output of this step for this data set")
-    Lookup(lookups, name).write(by_id)
+    Ids.of(by_id).write(lookups, name)
     return len(by_id)
 
 
@@ -183,8 +154,6 @@ def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
     """The values of vocabulary/<name>.parquet in the order of their ids, uint32.
 
     Args:
-        name: column name.
-        folder: of an artifact.
         remedy: remedy for an invalid file, for messages.
 
     Raises:
@@ -192,7 +161,7 @@ def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
     """
 
     def numbers(texts: pa.ChunkedArray) -> pa.Array:
-        parsed = hexadecimal.parse(texts.cast(pa.binary()).combine_chunks().cast(pa.binary(hexadecimal.DIGITS)))
+        parsed = parse_hexadecimal(texts.cast(pa.binary()).combine_chunks().cast(pa.binary(DIGITS)))
         if parsed is None:
             raise pa.ArrowInvalid("a value is not hexadecimal")
         return parsed
@@ -201,11 +170,7 @@ def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
 
 
 def unknown(name: str, files: Sequence[Path], threshold: int, lookups: Path) -> tuple[int, int]:
-    """Counts impressions whose value a new vocabulary would have and the reused one lacks.
-
-    Returns:
-        That count, and the number of impressions with any value.
-    """
+    """Impressions whose value a new vocabulary would have and the reused one lacks, and those with any value."""
     counts = read_counts(name, files)
-    lacking = (Lookup(lookups, name).read().find(counts.values) == 0) & (counts.counts >= threshold)
+    lacking = (read_ids(lookups, name).find(counts.values) == 0) & (counts.counts >= threshold)
     return int(counts.counts[lacking].sum()), int(counts.counts.sum())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.datasets.definition import DatasetDefinition, RawContract
+from components.datasets.definition import TABLES, DatasetDefinition, RawContract
 from components.datasets.histories.parameters import Generation, Sampling, lengths_of
-from components.datasets.raw_tables import TABLES
 from components.lazy import Lazy
 from components.parameters import param
 

@@ -13,13 +13,19 @@ import pyarrow.compute as pc
 
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled, TableProfiler
-from components.datasets.definition import PreprocessJob
+from components.datasets.definition import TABLES, PreprocessJob
 from components.datasets.events import CATEGORY as CATEGORY_COLUMN
-from components.datasets.histories.items import ITEM, write_items
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
-from components.datasets.histories.sorting import NO_CATEGORY
-from components.datasets.histories.user_runs import REVIEW, SECOND, TICK, in_nanoseconds, user_runs
-from components.datasets.raw_tables import TABLES
+from components.datasets.histories.sorting import (
+    ITEM,
+    NO_CATEGORY,
+    REVIEW,
+    SECOND,
+    TICK,
+    in_nanoseconds,
+    user_runs,
+    write_items,
+)
 from components.errors import KfrecError
 from components.progress import progress
 from components.workflows.quarantine import Quarantine, Refusals, refuse_ids
@@ -27,7 +33,7 @@ from components.workflows.tables import (
     LONG_DELIMITER,
     WITHOUT_LONG_DELIMITER,
     Batch,
-    PlainLayout,
+    Layout,
     Stated,
     batches,
     columns_of,
@@ -37,11 +43,7 @@ from components.workflows.values import DEFAULT_MISSING, IdCheck, texts, written
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    """Writes the samples of all splits, as ``components.datasets.histories.preprocess``.
-
-    Raises:
-        KfrecError: bad input.
-    """
+    """Writes the samples of all splits, as ``components.datasets.histories.preprocess``."""
     parameters: Any = job.parameters
     tables = TABLES.files(job.raw)
     with user_runs(job.scratch) as runs:
@@ -91,14 +93,14 @@ class _Reader:
             raise KfrecError(
                 f"parameter user_column, item_column or time_column: two of them are {twice!r}; correct one"
             )
-        plain = PlainLayout(delimiter, names, tuple(read))
+        plain = Layout(delimiter, names, tuple(read))
         self._has_category = bool(parameters.category_column) and (
             parameters.category_column != CATEGORY_COLUMN
             or any(CATEGORY_COLUMN in columns_of(table, plain, self._stated) for table in tables)
         )
         if self._has_category:
             read.append(parameters.category_column)
-        self._layout = PlainLayout(delimiter, names, tuple(dict.fromkeys(read)))
+        self._layout = Layout(delimiter, names, tuple(dict.fromkeys(read)))
         self._times = Times(
             parameters.time_column, parameters.time_format, "parameter time_column", "such as time_format=%d/%m/%Y"
         )
@@ -164,11 +166,7 @@ class _Reader:
         return column
 
     def require_ids(self) -> None:
-        """Checks, once all tables were read, that users and items are no numbers with a fraction.
-
-        Raises:
-            KfrecError: they are.
-        """
+        """Checks, once all tables were read, that users and items are no numbers with a fraction."""
         for role, check in self._ids.items():
             if check.fraction:
                 raise KfrecError(

@@ -6,7 +6,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-from components.datasets.histories.synthetic.shop import USERS_AT_A_TIME, catalogue_of, reviews_of
+from components.datasets.histories.synthetic import USERS_AT_A_TIME, catalogue_of, reviews_of
 from components.progress import progress
 
 EVENTS = "events.csv.gz"

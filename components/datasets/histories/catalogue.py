@@ -1,7 +1,11 @@
-"""Item id to category: vocabulary/catalogue.parquet, used to encode raw rows at serving time."""
+"""How often each item occurs in the reviews that train, and its category.
+
+vocabulary/catalogue.parquet maps items to categories; it encodes raw rows at serving time.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -9,22 +13,83 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
-from components.datasets.histories.popularity import Popularity
 from components.errors import KfrecError
 
+_MERGE_AT = 1 << 22
 CATALOGUE = "vocabulary/catalogue.parquet"
 # Category of items without reviews, which only an earlier vocabulary has.
 NONE = 0
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """The (item, category) pairs of the counted reviews, sorted.
+
+    An item can occur with two categories: out-of-vocabulary items share an id.
+
+    Attributes:
+        items: int32 [pairs].
+        categories: int32 [pairs].
+        counts: int64 [pairs], reviews of each pair.
+    """
+
+    items: np.ndarray
+    categories: np.ndarray
+    counts: np.ndarray
+
+    def by_item(self, largest: int) -> np.ndarray:
+        """Reviews of each item: int64 [largest + 1], by item id."""
+        return np.bincount(self.items, self.counts, minlength=largest + 1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """Reviews of each (item, category) pair; a pair is item << 32 | category. Sorted by pair."""
+
+    pairs: np.ndarray
+    counts: np.ndarray
+
+
+def pairs_of(items: np.ndarray, categories: np.ndarray) -> np.ndarray:
+    """The pair of each review."""
+    return items.astype(np.int64) << 32 | categories
+
+
+def count_pairs(items: np.ndarray, categories: np.ndarray) -> PairCounts:
+    """Counts equal pairs among reviews."""
+    return PairCounts(*np.unique(pairs_of(items, categories), return_counts=True))
+
+
+@dataclass
+class PopularityCounter:
+    """Adds up the counts of all partitions, in any order."""
+
+    _parts: list[PairCounts] = field(default_factory=list)
+    _pending: int = 0
+
+    def add(self, counts: PairCounts) -> None:
+        self._parts.append(counts)
+        self._pending += len(counts.pairs)
+        if self._pending > _MERGE_AT:
+            self._merge()
+
+    def popularity(self) -> Popularity:
+        counts = self._merge()
+        return Popularity((counts.pairs >> 32).astype(np.int32), counts.pairs.astype(np.int32), counts.counts)
+
+    def _merge(self) -> PairCounts:
+        pairs, inverse = np.unique(np.concatenate([part.pairs for part in self._parts]), return_inverse=True)
+        counts = np.zeros(len(pairs), np.int64)
+        np.add.at(counts, inverse, np.concatenate([part.counts for part in self._parts]))
+        self._parts, self._pending = [PairCounts(pairs, counts)], 0
+        return self._parts[0]
 
 
 def write_catalogue(popularity: Popularity, earlier: np.ndarray | None, largest: int, folder: Path) -> None:
     """Writes columns item and cat (int32), one row per item of known category.
 
     Args:
-        popularity: (item, category) pairs of this data.
         earlier: catalogue of the vocabulary's own data, see ``read_catalogue``; covers items that this data lacks.
-        largest: largest item id.
-        folder: artifact folder.
     """
     categories = np.full(largest + 1, NONE, np.int32)
     if earlier is not None:

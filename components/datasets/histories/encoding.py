@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from components.datasets.histories.catalogue import read_catalogue
-from components.datasets.histories.popularity import PairCounts, count_pairs
+from components.datasets.histories.catalogue import PairCounts, count_pairs, read_catalogue
 from components.errors import KfrecError
 from components.feature_spec.values import earlier_vocabulary, encoding_values
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
@@ -46,7 +45,6 @@ class Encoder:
     """A fitted workflow.
 
     Attributes:
-        workflow: maps names to ids.
         tables: folder of its tables; must outlive the workflow.
         catalogue: category by item id in the vocabulary's own data; None if fitted on this data.
     """
@@ -57,10 +55,9 @@ class Encoder:
 
 
 def _read(path: str, before: int | None = None) -> pd.DataFrame:
-    """The names in a file of the schema ``histories.HISTORY``.
+    """The names in a file of the schema ``sorting.HISTORY``.
 
     Args:
-        path: the file.
         before: read only reviews before this moment, in nanoseconds since 1970; None reads all.
     """
     chosen = None if before is None else [("time", "<", before)]
@@ -71,10 +68,7 @@ def fit(workers: Workers, histories: Sequence[Path], before: int | None, folder:
     """Learns the vocabularies of users, items and categories, most frequent first.
 
     Args:
-        workers: run the tasks.
-        histories: files of the schema ``histories.HISTORY``.
         before: learn only from reviews before this moment, in nanoseconds since 1970; None learns from all.
-        folder: where the workflow keeps its tables.
     """
     # Workflow.fit would also encode a whole partition to infer types that are known.
     meta = pd.DataFrame({name: [] for name in NAMES}, dtype="object")
@@ -113,7 +107,6 @@ def earlier_encoder(location: str, scratch: Path) -> Encoder:
 
     Args:
         location: folder or URI of this step's output, or of records or a model with its vocabulary.
-        scratch: folder for fetched and generated files.
 
     Raises:
         KfrecError: the vocabulary is missing, or was not written by this step.
@@ -144,7 +137,6 @@ def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
 
     Args:
         folder: holds vocabulary/<name>.parquet for users, items and categories.
-        scratch: where the workflow keeps its tables.
 
     Raises:
         KfrecError: a file is missing, repeats a value, or has other ids than this step assigns.
@@ -156,7 +148,7 @@ def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
 
 
 def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
-    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item is out of vocabulary."""
+    """Share of the reviews in files of the schema ``sorting.HISTORY`` whose item is out of vocabulary."""
     known = pq.read_table(_table(encoder.tables, "item"), columns=["item"])["item"].combine_chunks()
     reviews = unknown = 0
     for path in histories:
@@ -168,17 +160,12 @@ def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
 
 
 def write_encoded(histories: Path, workflow: Workflow, before: int | None, output: Path) -> PairCounts:
-    """Encodes one partition and groups the reviews by user.
+    """Encodes one partition and groups the reviews by user; returns the reviews per (item, category) pair.
 
     Args:
-        histories: file of the schema ``histories.HISTORY``.
-        workflow: assigns the ids.
         before: count only reviews before this moment, in nanoseconds since 1970; None counts all.
         output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list and new_list, one row
             a user.
-
-    Returns:
-        Reviews per (item, category) pair.
     """
     ids = workflow.transform(_read(str(histories)))
     uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
@@ -202,14 +189,9 @@ def write_encoded(histories: Path, workflow: Workflow, before: int | None, outpu
 
 
 def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:
-    """Writes vocabulary/<name>.parquet (id int32, value string) for users, items and categories, and workflow.json.
+    """Writes vocabulary/<name>.parquet (id int32, value string) of users, items and categories, and workflow.json.
 
-    Args:
-        encoder: a fitted workflow.
-        output: the artifact's folder.
-
-    Returns:
-        The largest id of each column.
+    Returns the largest id of each column.
     """
     (output / VOCABULARY).mkdir()
     cardinalities = {}

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from components.datasets.histories.popularity import Popularity, pairs_of
+from components.datasets.histories.catalogue import Popularity, pairs_of
 from components.datasets.histories.splits import Events
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN
 from components.random_draws import draws
@@ -68,11 +68,7 @@ def pool_by_popularity(popularity: Popularity) -> Pool:
 
 
 def pool_by_time(encoded: Sequence[Path]) -> Pool:
-    """All reviews in order of time.
-
-    Args:
-        encoded: files that ``encoding.write_encoded`` wrote.
-    """
+    """All reviews in order of time."""
     columns = [pq.read_table(path, columns=["item_list", "cat_list", "time_list"]) for path in encoded]
     items, cats, times = (
         np.concatenate([table[name].combine_chunks().flatten().to_numpy() for table in columns])
@@ -97,12 +93,9 @@ class Negatives:
     """Draws the negatives of one split.
 
     Attributes:
-        pool: folder that ``Pool.save`` wrote.
         before: reviews from this moment on are not drawn, in nanoseconds since 1970; None draws all.
         window: largest distance in time from the target, in nanoseconds; ignored for a pool without times.
-        length: of a negative history.
         excludes_seen: whether items that the user reviewed up to the target are excluded.
-        seed: seed of the draws.
         stream: separates the random draws of the splits.
     """
 
@@ -118,7 +111,6 @@ class Negatives:
         """The negatives of some targets.
 
         Args:
-            events: reviews of some users.
             items: int32 [reviews], ids.
             keys: int64 [users], a key of each user that does not depend on the partition.
             targets: int64 [n], places of the targets among the reviews.

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from dask import delayed
 
 from components.datasets.histories import encoding
-from components.datasets.histories.catalogue import write_catalogue
+from components.datasets.histories.catalogue import PairCounts, PopularityCounter, write_catalogue
 from components.datasets.histories.negatives import pool_by_popularity, pool_by_time, recent_counts
 from components.datasets.histories.parameters import CONTEMPORARY, EXCLUDE, KEEP, LAST_ITEM, NONE, POPULARITY
-from components.datasets.histories.popularity import PairCounts, PopularityCounter
 from components.datasets.histories.sample_files import write_samples
 from components.datasets.histories.samples import samples_of
 from components.datasets.histories.sorting import Histories, write_histories
@@ -32,8 +31,6 @@ class EncodedData:
     """All histories as ids.
 
     Attributes:
-        histories: one file per partition.
-        reviews: reviews in each file.
         pool: folder of the reviews that negatives are drawn from.
         cuts: moments of a split by time; None for the last item of each user.
         cardinalities: the largest id of uid, item and cat, in that order.
@@ -110,12 +107,7 @@ def encode_histories(
     """Encodes all histories, and writes the vocabulary and the workflow's description to the folder ``output``.
 
     Args:
-        workers: run the tasks.
-        histories: one for each partition.
         earlier: a fitted workflow to encode with; None fits a new one.
-        output: the artifact's folder.
-        scratch: folder for the encoded histories.
-        raw: the file of reviews, for messages.
     """
     reviews = sum(part.reviews for part in histories)
     files = [part.path for part in histories if part.path]
@@ -183,12 +175,6 @@ def write_splits(
     workers: Workers, encoded: EncodedData, parameters: PreprocessReviews, output: Path, raw: Path
 ) -> dict[str, int]:
     """Writes SPLIT/part.N.parquet below ``output``, N being the partition.
-
-    Args:
-        workers: run the tasks.
-        encoded: the histories.
-        output: folder of the splits.
-        raw: the file of reviews, for messages.
 
     Returns:
         Samples per split; a split by time has a split validation if it is not empty.

@@ -1,7 +1,7 @@
 """From what a data set has read to samples.
 
-In the order of the work: ``user_runs`` sorts the reviews by user on disk, ``sorting`` keeps the users with enough of
-them, ``encoding`` turns names into ids, ``samples`` cuts histories into samples and ``sample_files`` writes them.
+In the order of the work: ``sorting`` sorts the reviews by user on disk and drops users with few of them, ``encoding``
+turns names into ids, ``samples`` cuts histories into samples and ``sample_files`` writes them.
 
 NVTabular takes two seconds to import, so modules that need it are imported in functions, after reading has begun.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.datasets.definition import PreprocessJob
-from components.datasets.histories.layout import SAMPLE
 from components.datasets.histories.parameters import LAST_ITEM
+from components.datasets.histories.sample_files import SAMPLE
 from components.datasets.histories.sorting import NO_CATEGORY
 from components.feature_spec.positional import positional_spec
 from components.feature_spec.spec import FILENAME
@@ -36,13 +36,10 @@ class Read:
     """What was read from the raw files.
 
     Attributes:
-        dataset: name of the data set.
         table: kind of raw files that holds the reviews.
-        runs: the reviews, by user.
-        items: Arrow file of the schema ``items.ITEM``.
+        items: Arrow file of the schema ``sorting.ITEM``.
         reviews: a file of reviews, for messages.
         metadata: a file of categories, for messages.
-        malformed: lines that were dropped.
     """
 
     dataset: str
@@ -56,8 +53,8 @@ class Read:
 
 def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mapping[str, int]:
     """Writes the samples of all splits, their specification and the vocabulary; see ``preprocess``."""
+    from components.datasets.histories.best_auc import best_auc
     from components.datasets.histories.pipeline import encode_histories, select_histories, write_splits
-    from components.datasets.histories.synthetic.best import best_auc
     from components.workflows.workers import dask_workers
 
     parameters, scratch = job.parameters, job.scratch

@@ -38,10 +38,6 @@ _ITEM, _CATEGORY = "item", "cat"
 class ReviewRows:
     """Encodes columns user, history and item; see ``components.datasets.raw_rows.RawRows``.
 
-    Args:
-        spec: the model's feature specification.
-        inputs: names of the model's input features.
-
     Raises:
         KfrecError: a vocabulary or the catalogue is missing.
     """

@@ -62,10 +62,7 @@ class CutSamples(ops.Operator):
     (exactly ``length`` ids, oldest first, 0 where the history is shorter), neg_item_sequence, neg_cat_sequence.
 
     Args:
-        targets: chooses the targets.
         negatives: draws the negatives, each with its category there.
-        length: window length in items.
-        has_negatives: whether to draw negatives.
     """
 
     def __init__(self, targets: Targets, negatives: Negatives, length: int, has_negatives: bool) -> None:
@@ -122,12 +119,7 @@ def _sequences(length: int, *names: str) -> list[ColumnSchema]:
 
 
 def _flat_lists(column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Values and offsets of a list column.
-
-    Returns:
-        values: all lists concatenated.
-        offsets: int64 [rows + 1]; list i is values[offsets[i]:offsets[i + 1]].
-    """
+    """Values and offsets, int64 [rows + 1], of a list column; list i is values[offsets[i]:offsets[i + 1]]."""
     offsets = np.zeros(len(column) + 1, np.int64)
     offsets[1:] = np.cumsum(np.fromiter(map(len, column), np.int64, len(column)))
     return np.concatenate([np.zeros(0, np.int32), *column]), offsets

@@ -1,25 +1,34 @@
-"""One partition's reviews, prepared for NVTabular: users with enough reviews, in chronological order."""
+"""Reviews on disk, sorted by user, and one partition's users with enough of them, in chronological order.
+
+The key of the sorted runs is a 64-bit hash of the user, so the partitioning depends only on the users' names.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from components.datasets.histories.user_runs import hashes_of
 from components.errors import KfrecError
 from components.random_draws import mixed
-from components.workflows.key_runs import KeyRange
+from components.workflows.key_runs import KeyRange, KeyRuns
 
+SECOND = 10**9
+# A profiled time's seconds per tick.
+TICK = 1e-9
+# A user, an item and a time in nanoseconds since 1970, by the names of the published reviews.
+REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixReviewTime", pa.int64())])
+ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string()))])
 NO_CATEGORY = "no_category"
 HISTORY = pa.schema(
     [
         ("user_key", pa.int64()),
-        ("position", pa.int32()),
         ("uid", pa.string()),
         ("item", pa.string()),
         ("cat", pa.string()),
@@ -29,14 +38,52 @@ HISTORY = pa.schema(
 )
 
 
+def write_items(tables: Iterable[pa.Table], output: Path) -> None:
+    """Writes all items to one Arrow file. An item listed twice keeps both rows: readers take the first."""
+    items = pa.concat_tables([ITEM.empty_table(), *tables]).unify_dictionaries().combine_chunks()
+    with pa.ipc.new_file(output, ITEM) as writer:
+        writer.write_table(items)
+
+
+def in_nanoseconds(times: np.ndarray, per_second: int, column: str) -> np.ndarray:
+    """Whole numbers of a unit as nanoseconds, int64 ``[n]``.
+
+    Args:
+        times: int64 ``[n]``.
+        per_second: how many of the unit a second has.
+        column: name, for messages.
+
+    Raises:
+        KfrecError: a time before 1678 or after 2261.
+    """
+    factor = SECOND // per_second
+    far = np.abs(times.astype(np.float64)) * factor > np.iinfo(np.int64).max
+    if far.any():
+        raise KfrecError(f"column {column} holds {times[far][0]}, which is no time between 1678 and 2261; correct it")
+    return times * factor
+
+
+def user_runs(folder: Path) -> KeyRuns:
+    """Runs of the schema ``REVIEW`` after a column user_key."""
+    return KeyRuns(folder, "user_key", REVIEW, lambda reviews: hashes_of(reviews["reviewerID"]))
+
+
+def hashes_of(names: pa.ChunkedArray) -> np.ndarray:
+    """A 64-bit hash of each name (pandas' SipHash): int64, the same on every machine.
+
+    Ten million users collide with probability 3e-6; ``histories`` rejects collisions.
+    """
+    encoded = names.combine_chunks().dictionary_encode()
+    distinct = encoded.dictionary.to_numpy(zero_copy_only=False)
+    return pd.util.hash_array(distinct, categorize=False).view(np.int64)[encoded.indices.to_numpy()]
+
+
 @dataclass(frozen=True)
 class Histories:
     """The result for a partition.
 
     Attributes:
-        path: a parquet file of the schema ``HISTORY``, sorted by user and position; None if no user is left.
-        users: users kept.
-        reviews: their reviews.
+        path: a parquet file of the schema ``HISTORY``, sorted by user and time; None if no user is left.
         with_category: of these, reviews of items with a category.
         longest: reviews of the most active user, kept or not.
         tied: of the kept reviews, those of another item at the time of the user's review before.
@@ -54,12 +101,9 @@ def write_histories(users: KeyRange, items: Path, shortest: int, ties_by_item: b
     """Drops users with fewer than ``shortest`` reviews, sorts each user's reviews by time, adds the category.
 
     Args:
-        users: the partition.
-        items: Arrow file of the schema ``items.ITEM``; the first row of an item wins.
-        shortest: fewest reviews of a user.
+        items: Arrow file of the schema ``sorting.ITEM``; the first row of an item wins.
         ties_by_item: whether reviews of one time are in the order of their asins, as published. That order tells which
             of them comes next; the other one, by a hash of user and asin, does not.
-        output: parquet file to write.
 
     Raises:
         KfrecError: two users share a key.
@@ -77,11 +121,9 @@ def write_histories(users: KeyRange, items: Path, shortest: int, ties_by_item: b
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
     if len(starts) != (lengths >= shortest).sum():
         raise _one_key(reviews)
-    position = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)]))
     categories = _categories(reviews["asin"], items)
     columns = [
         reviews["user_key"],
-        pa.array(position, pa.int32()),
         reviews["reviewerID"],
         reviews["asin"],
         categories.fill_null(NO_CATEGORY),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.parquet as pq
 
-from components.datasets.histories.user_runs import SECOND
+from components.datasets.histories.sorting import SECOND
 from components.errors import KfrecError
 
 if TYPE_CHECKING:
@@ -42,11 +42,6 @@ def cuts_by_time(histories: Sequence[Path], parameters: PreprocessReviews, revie
     """The moments that leave the newest shares of the reviews to test and validation.
 
     Reviews of one time are never separated, so a share may be larger than asked for.
-
-    Args:
-        histories: files of the schema ``histories.HISTORY``.
-        parameters: the shares.
-        reviews: the raw file, for messages.
 
     Raises:
         KfrecError: all reviews before the cut, or all of them, are of one time.

@@ -13,10 +13,8 @@ from pyarrow import csv as pa_csv
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob
-from components.datasets.histories.items import ITEM, write_items
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
-from components.datasets.histories.sorting import NO_CATEGORY
-from components.datasets.histories.user_runs import REVIEW, in_nanoseconds, user_runs
+from components.datasets.histories.sorting import ITEM, NO_CATEGORY, REVIEW, in_nanoseconds, user_runs, write_items
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
 from components.workflows.quarantine import BadLine
@@ -38,11 +36,7 @@ _NO_GENRE = "(no genres listed)"
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    """Writes the samples of all splits; see ``components.datasets.histories.preprocess``.
-
-    Raises:
-        KfrecError: bad input.
-    """
+    """Writes the samples of all splits; see ``components.datasets.histories.preprocess``."""
     parameters = job.parameters
     ratings, movies = RATINGS.files(job.raw), MOVIES.found(job.raw)
     with user_runs(job.scratch) as runs:

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from components.datasets.outbrain.division import Division
 from components.datasets.outbrain.documents import NO_TIME, load_documents
-from components.datasets.outbrain.hashing import MISSING, ids_of, text_hashes
-from components.datasets.outbrain.positions import Positions
+from components.datasets.outbrain.ids import MISSING, Positions, ids_of, text_hashes
 from components.datasets.outbrain.raw_files import DAY, EPOCH
 from components.datasets.outbrain.statistics import Statistics, count_clicks
 from components.workflows.key_runs import KeyRange
@@ -30,7 +29,7 @@ EVENT = pa.schema(
 )  # fmt: skip
 OLDEST_DAYS = 3650
 _STATE, _COUNTRY = 5, 2  # characters of geo_location, such as US>CA>803
-# Of several, the first is told: a repeated line repeats a click, too.
+# The first that applies is reported: a repeated line repeats a click, too.
 REASONS = ("no event", "several events", "an ad twice", "no click", "several clicks")
 
 
@@ -56,13 +55,9 @@ class Joined:
 
     Attributes:
         path: Arrow file with the training rows, then the test rows; columns as ``join_displays`` says.
-        train: training rows.
-        test: test rows.
-        displays: number in the raw files.
         days: of the displays that are not left out, from the first to the last; empty if there is none.
         left_out: int64 [n, 2], display and index into REASONS, by ascending display.
         unknown_ads: rows whose ad is missing in promoted_content.
-        statistics: sums over the training rows.
     """
 
     path: Path

@@ -18,7 +18,6 @@ class Division:
     """Which displays are test samples, and the folds of the others; a function of a display's id and day alone.
 
     Attributes:
-        seed: seed of the draws.
         last_training_day: displays of later days are test samples.
         test_share: share of the other displays that are test samples, too.
         folds: number of training folds; with 1, rates exclude none.

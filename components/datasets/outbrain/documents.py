@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from components.datasets.outbrain.hashing import MISSING, ids_of, text_hashes, to_buckets
-from components.datasets.outbrain.positions import Positions
+from components.datasets.outbrain.ids import MISSING, Positions, ids_of, text_hashes, to_buckets
 
 # Terms of a document in its list.
 LISTED = 3
@@ -73,8 +72,6 @@ def write_documents(
 
     Args:
         folder: output folder, created here.
-        meta: lines of documents_meta.
-        ads: lines of promoted_content.
         terms: kind of term to a table of the schema ``TERM``.
         buckets: kind of term to the number of hash buckets of its list.
     """
@@ -115,12 +112,7 @@ TERM = pa.schema([("document_id", pa.int64()), ("term", pa.int64()), ("confidenc
 
 
 def term_table(tables: Iterable[pa.Table], name: str) -> pa.Table:
-    """Lines of a file of terms as a table of the schema ``TERM``; a text is replaced by its hash.
-
-    Args:
-        tables: the lines, block by block.
-        name: term column.
-    """
+    """Lines of a file of terms as a table of the schema ``TERM``; a text is replaced by its hash."""
     parts = [TERM.empty_table()]
     for table in tables:
         term = table[name]
@@ -161,15 +153,11 @@ def load_vectors(folder: Path, kind: str) -> Vectors:
 
 
 def similarities(vectors: Vectors, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Similarity of each document of ``left`` with the one of ``right``.
+    """Similarity, float32 [n], of each document of ``left`` with the one of ``right``.
 
     Args:
-        vectors: vectors of one kind.
         left: int64 [n], indices into the documents, -1 for none.
         right: likewise.
-
-    Returns:
-        float32 [n].
     """
     rows, at = _entries(vectors, left)
     other_rows, other_at = _entries(vectors, right)

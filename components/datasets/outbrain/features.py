@@ -16,7 +16,7 @@ import pandas as pd
 
 from components.datasets.outbrain.documents import LISTED, load_vectors, similarities
 from components.datasets.outbrain.fitted_files import load_counts
-from components.datasets.outbrain.hashing import to_buckets
+from components.datasets.outbrain.ids import to_buckets
 from components.datasets.outbrain.raw_files import TERMS
 from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Fitted, rates
 from components.feature_spec import Channel, Feature, FeatureSpec
@@ -80,14 +80,7 @@ def specification(largest_buckets: int, encoding: Mapping[str, Any]) -> FeatureS
 
 
 def samples_workflow(fitted: Fitted, counts: Path, documents: Path, largest_buckets: int) -> Workflow:
-    """Joined clicks to samples.
-
-    Args:
-        fitted: medians, means and deviations.
-        counts: folder with the files of ``fitted_files``.
-        documents: folder of ``documents``.
-        largest_buckets: cap of the bucket counts.
-    """
+    """Joined clicks to samples."""
     folds = fitted.division.folds
     plain = ColumnSelector([LABEL, GROUP])
     buckets = bucket_numbers(BUCKETS, largest_buckets)
@@ -116,9 +109,6 @@ class Computed(ops.Operator):
 
     Args:
         compute: takes a data frame and returns the columns by name; sent to workers.
-        names: output columns.
-        dtype: of these columns.
-        properties: of their schemas.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from components.artifacts.folder import require_listed
 from components.artifacts.remote import local_copy
 from components.datasets.outbrain.division import Division
-from components.datasets.outbrain.positions import Positions
+from components.datasets.outbrain.ids import Positions
 from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Counts, Fitted, outside
 from components.errors import KfrecError
 from components.feature_spec.vocabulary import VOCABULARY
@@ -55,7 +55,6 @@ def read_fitted(location: str, scratch: Path) -> Fitted:
 
     Args:
         location: folder or URI of this step's output, or of records or a model with its files.
-        scratch: folder for fetched files.
 
     Raises:
         KfrecError: files are missing, or were not written by this step.

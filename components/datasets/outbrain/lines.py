@@ -67,11 +67,7 @@ class LineParser:
         return table_of(rows, self._schema), bad
 
     def require_header(self) -> None:
-        """Rejects a file that turned out to be empty.
-
-        Raises:
-            KfrecError: no block was parsed.
-        """
+        """Rejects a file that turned out to be empty."""
         if not self.header:
             raise KfrecError(f"{self.path}: empty; get a complete copy of it")
 

@@ -47,9 +47,6 @@ def fit_or_keep(
     """The statistics to encode with, and metadata about them.
 
     Args:
-        total: sums over the training samples.
-        division: split and folds of the displays.
-        earlier: earlier statistics to reuse, if any.
         limit: share of training samples with unknown ads above which they are refitted.
     """
     if earlier is None:
@@ -97,9 +94,6 @@ def write_samples(joined: Joined, workflow: Workflow, part: str, output: Path) -
     """Writes train/<part> and test/<part> of one partition, each unless it would be empty.
 
     Args:
-        joined: the partition.
-        workflow: converts joined clicks to samples.
-        part: file name.
         output: folder with the folders train and test.
     """
     clicks = pa.ipc.open_file(pa.memory_map(str(joined.path))).read_all()

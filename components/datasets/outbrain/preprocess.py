@@ -59,14 +59,7 @@ _PROFILED = {
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    """Writes the samples of both splits.
-
-    Returns:
-        Counts: train and test samples, displays, and displays and lines dropped.
-
-    Raises:
-        KfrecError: bad input.
-    """
+    """Writes the samples of both splits; returns counts of samples, displays, and displays and lines dropped."""
     parameters, scratch = job.parameters, job.scratch
     division = Division(parameters.seed, parameters.last_training_day, parameters.test_share, parameters.rate_folds)
     files = find_raw_files(job.raw)
@@ -205,14 +198,10 @@ def _judge(joined: Sequence[Joined], clicks: Path, limit: float, quarantine: Pat
 
 
 def _require_samples(train: int, test: int, days: Sequence[range], events: Path, parameters: Any) -> None:
-    """Requires both splits, and tells if no day is held out.
+    """Requires samples in both splits, and warns if no day is held out.
 
     Args:
-        train: training samples.
-        test: test samples.
-        days: of the displays, by partition.
         events: the file of the timestamps, for messages.
-        parameters: step parameters.
 
     Raises:
         KfrecError: a split is empty.

@@ -23,7 +23,6 @@ class Field:
     """A column to read.
 
     Attributes:
-        name: name in the header.
         kind: value type: ID, FLAG, NUMBER, TIME or TEXT.
         required: whether every line must have a value; otherwise empty and \\N are missing values.
     """

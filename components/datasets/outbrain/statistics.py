@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from components.datasets.outbrain.division import Division
-from components.datasets.outbrain.positions import Positions
+from components.datasets.outbrain.ids import Positions
 
 # Features with a click-through rate, and their fewest shows; the rate is 0 below.
 RATED = {
@@ -47,7 +47,6 @@ class Statistics:
     """Sums over training samples, which add up over partitions.
 
     Attributes:
-        rows: samples.
         counts: feature of RATED to its counts.
         ages: feature of AGES to int64 [days], samples of each age.
     """
@@ -63,7 +62,6 @@ def count_clicks(rows: Mapping[str, np.ndarray], folds: np.ndarray, number: int)
     Args:
         rows: columns of raw ids and ages; ids below 0 are missing and not counted.
         folds: int64 [n], from 0 to ``number - 1``.
-        number: number of folds.
     """
     counts = {}
     for name in RATED:
@@ -121,7 +119,6 @@ class Fitted:
 
     Attributes:
         division: split and folds of the displays that it was fitted on.
-        rows: training samples among them.
         counts: feature of RATED to its counts.
         medians: median of each feature of AGES.
         means: mean of ln(1 + shows) over training samples, for each feature of COUNTED.
@@ -166,7 +163,7 @@ def _median(histogram: np.ndarray) -> float:
 
 
 def rates(shown: np.ndarray, clicked: np.ndarray, threshold: int, at: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """Clicks per show outside a fold.
+    """Clicks per show outside a fold, float32 [n].
 
     Args:
         shown: int64 [ids, folds + 1], shows outside each fold, and in total.
@@ -174,9 +171,6 @@ def rates(shown: np.ndarray, clicked: np.ndarray, threshold: int, at: np.ndarray
         threshold: fewest shows; the rate is 0 below.
         at: int64 [n], indices of ids, -1 where unknown.
         fold: int64 [n], the fold to exclude; the number of folds excludes none.
-
-    Returns:
-        float32 [n].
     """
     if not len(shown):
         return np.zeros(len(at), np.float32)

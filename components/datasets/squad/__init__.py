@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.datasets.definition import DatasetDefinition
+from components.datasets.definition import DatasetDefinition, RawContract, RawKind
 from components.datasets.squad.parameters import Generation, Sampling
-from components.datasets.squad.raw_files import CONTRACT
 from components.feature_spec import ListLength
 from components.lazy import Lazy
 from components.text.special import CHANNEL
+
+QUESTIONS = RawKind(
+    "questions",
+    r"(?i)[^._].*\.json(\.gz)?",
+    "train-v2.0.json, dev-v2.0.json or others like them, plain or with .gz",
+    "lines of questions",
+)
+VOCABULARY = RawKind("vocabulary", r"(?i)vocab\.txt", "vocab.txt", "tokens of a vocabulary", required=False)
+CONTRACT = RawContract((QUESTIONS, VOCABULARY))
 
 
 def _lengths(parameters: Any) -> Mapping[str, ListLength]:

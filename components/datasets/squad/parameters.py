@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.parameters import param
 from components.text.parameters import VOCAB_SIZE
-
-if TYPE_CHECKING:
-    from components.datasets.parameters import PreprocessParameters
 
 
 @dataclass(frozen=True)
@@ -66,9 +62,3 @@ class Sampling:
                 f"parameter max_query_length={self.max_query_length} leaves no room for the text in max_seq_length="
                 f"{self.max_seq_length}; lower it, or raise max_seq_length"
             )
-
-
-if TYPE_CHECKING:
-
-    class PreprocessQuestions(Sampling, PreprocessParameters):
-        """The parameters of the preprocess step for this data set."""

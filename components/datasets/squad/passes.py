@@ -33,8 +33,6 @@ class Partition:
     """Paragraphs of one split.
 
     Attributes:
-        split: of its questions.
-        paragraphs: with their questions.
         first_question: number of the first question; those of validation and test are rows of the side table.
     """
 
@@ -150,11 +148,7 @@ def _write(partition: Partition, tokens: tuple[str, ...], shape: Shape, path: Pa
 class _Written:
     """A partition on its way to files.
 
-    Args:
-        tokenizer: of questions and contexts.
-
     Attributes:
-        counts: of what was written.
         questions: rows of the side table.
         contexts: likewise.
     """

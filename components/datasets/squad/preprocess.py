@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from components.artifacts import Artifact
 from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob
-from components.datasets.squad.raw_files import VOCABULARY, find_questions
+from components.datasets.squad import QUESTIONS, VOCABULARY
 from components.datasets.squad.reading import Article, joined, read_articles
 from components.datasets.squad.windows import P_MASK, Shape
 from components.errors import KfrecError
@@ -42,16 +44,14 @@ _BEST = {"f1": 1.0, "exact_match": 1.0}
 _MANY_WIDENED = 0.1
 # Above this share of answers that no window holds, models learn that such questions have none.
 _MANY_TOO_LONG = 0.01
+# dev-v2.0.json and test.json, but also quoref-dev-v0.1.json, GermanQuAD_test.json and valid.json.
+_TESTED = re.compile(r"(?i)(dev|test)|(.*[^a-z0-9])?(valid|validation|dev|test)(?![a-z])")
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of the splits, and the texts of the questions that are evaluated.
 
-    Returns:
-        Counts: samples of each split, questions, and questions dropped.
-
-    Raises:
-        KfrecError: bad input.
+    Returns counts of samples, questions, and questions dropped.
     """
     parameters, scratch = job.parameters, job.scratch
     trained, tested = find_questions(job.raw)
@@ -204,3 +204,15 @@ def _specification(
     }
     metadata = {**token_metadata(tokenizer), "encoding": encoding}
     return FeatureSpec({feature.name: feature for feature in features}, {}, channels, metadata)
+
+
+def find_questions(raw: Artifact) -> tuple[list[Path], list[Path]]:
+    """The files to train on, and those to test on by their names, possibly none.
+
+    Raises:
+        KfrecError: there is no file, or one is there twice.
+    """
+    files = QUESTIONS.files(raw)
+    tested = [path for path in files if _TESTED.match(path.name)]
+    trained = [path for path in files if path not in tested]
+    return (trained, tested) if trained else (tested, [])  # a part of a dev file alone is tested on

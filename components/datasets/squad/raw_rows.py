@@ -27,13 +27,7 @@ _QUESTION, _CONTEXT = "question", "context"
 
 @dataclass(frozen=True)
 class EncodedQuestions(Encoded):
-    """Windows of questions.
-
-    Attributes:
-        windows: where they are.
-        contexts: each question's context.
-        tokens: of each context.
-    """
+    """Windows of questions."""
 
     windows: answers.Windows
     contexts: tuple[str, ...]
@@ -42,9 +36,6 @@ class EncodedQuestions(Encoded):
 
 class QuestionRows:
     """Encodes questions and their contexts, and reads the answers from the contexts.
-
-    Args:
-        inputs: its features.
 
     Raises:
         KfrecError: the vocabulary, or the sizes of the windows, are missing or damaged.

@@ -26,7 +26,6 @@ class Question:
     """A question.
 
     Attributes:
-        text: the question.
         answers: accepted texts; none if it has no answer.
         begin: character of the context where the first answer begins; -1 without one.
     """
@@ -95,10 +94,6 @@ class _Malformed(ValueError):
 
 def read_articles(path: Path, quarantine: Quarantine) -> list[Article]:
     """The articles of a file.
-
-    Args:
-        path: JSON of SQuAD 1.1 or 2.0, plain or gzip.
-        quarantine: receives the questions that cannot be used.
 
     Raises:
         KfrecError: the file is no such JSON, or too many questions cannot be used.

@@ -49,11 +49,7 @@ class Shape:
 
 @dataclass
 class Windows:
-    """Collects windows.
-
-    Args:
-        special: the special tokens.
-    """
+    """Collects windows."""
 
     shape: Shape
     special: SpecialTokens
@@ -64,16 +60,12 @@ class Windows:
         return len(self._rows)
 
     def add(self, number: int, query: list[int], context: list[int], answer: tuple[int, int] | None) -> bool:
-        """Adds the windows of a question.
+        """Adds the windows of a question; returns whether one of them holds the answer.
 
         Args:
             query: tokens of the question; those beyond ``Shape.query`` are cut off.
-            context: tokens of the context.
             answer: first and last token of the answer in the context; None without one. A window that does not hold it
                 has no answer.
-
-        Returns:
-            Whether a window holds the answer.
         """
         query = query[: self.shape.query]
         begin, is_held = len(query) + 2, False
@@ -122,8 +114,6 @@ def tokens_within(begins: np.ndarray, ends: np.ndarray, begin: int, end: int) ->
     Args:
         begins: of each token, the character where it begins.
         ends: of each token, the character behind it.
-        begin: first character of the part.
-        end: character behind the part.
     """
     first, last = int(np.searchsorted(ends, begin, "right")), int(np.searchsorted(begins, end, "left")) - 1
     return (first, last) if first <= last else None

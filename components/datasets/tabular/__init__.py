@@ -9,7 +9,7 @@ from components.lazy import Lazy
 
 DATASET = DatasetDefinition(
     name="tabular",
-    summary="Tables of CSV or parquet files, with a schema file that tells label, split and columns.",
+    summary="Tables of CSV or parquet files, with a schema file that names label, split and columns.",
     raw=CONTRACT,
     generation=Generation,
     generate=Lazy("components.datasets.tabular.synthetic:write_synthetic"),

@@ -13,10 +13,8 @@ from components.datasets.tabular.entries import Categorical, Label, Multihot
 from components.workflows.quarantine import Refusals
 from components.workflows.values import is_among, numbers, texts
 
-# A percentage, or an amount of money.
-_SIGNED = r"^[+-]?\s*([$€£¥]\s*[+-]?\d[\d,.' ]*|\d[\d,.' ]*[%$€£¥])$"
-_COMMA = r"^[+-]?\d*,\d+$"
-_THOUSANDS = r"^[+-]?\d{1,3}([,.' ]\d{3})+([,.]\d+)?$"
+# Digits with a decimal comma, separators of thousands, or the sign of a percentage or of money.
+_MARKED = r"^[+-]?\s*[$€£¥]?\s*[+-]?(\d{1,3}([,.' ]\d{3})+|\d*)([.,]\d+)?\s*[%$€£¥]?$"
 
 
 def labels(
@@ -25,8 +23,6 @@ def labels(
     """The labels, int8, or float32 if they are numbers.
 
     Args:
-        column: label column.
-        label: which values are positive.
         missing: texts that stand for a missing value.
         decimal: what stands before the fraction of numbers that are text.
         refusals: collect rows whose label is missing, no number, or neither 0 nor 1.
@@ -62,23 +58,10 @@ def number(column: pa.Array, name: str, missing: Sequence[str], decimal: str, re
     """A column of numbers, NaN where missing."""
     found, wrong = numbers(column, missing, decimal)
     if wrong.any():
-        text = texts(column, missing)
-
-        def like(pattern: str) -> np.ndarray:
-            matched = pc.fill_null(pc.match_substring_regex(text, pattern), False)
-            return wrong & matched.to_numpy(zero_copy_only=False)
-
-        grouped, comma = like(_THOUSANDS), like(_COMMA)
-        if decimal == ".":
-            both = (
-                "a number with a decimal comma or a thousands separator; state decimal: ',' in the schema, or write it "
-            )
-            refusals.add(grouped & comma, name, f"{both}without separators")
-            refusals.add(comma, name, "a number with a decimal comma; state decimal: ',' in the schema")
-        refusals.add(grouped, name, "a number with thousands separators; write it without them")
-        if decimal == ",":
-            refusals.add(like(r"^[+-]?\d*\.\d+$"), name, "a number with a point, and the schema states decimal: ','")
-        refusals.add(like(_SIGNED), name, "a number with a sign such as % or $; write it without one")
+        marked = pc.fill_null(pc.match_substring_regex(texts(column, missing), _MARKED), False)
+        remedy = f"write it as 1234{decimal}5" + (", or state decimal: ',' in the schema" if decimal == "." else "")
+        what = "a number with separators, or a sign such as % or $"
+        refusals.add(wrong & marked.to_numpy(zero_copy_only=False), name, f"{what}; {remedy}")
     refusals.add(wrong, name, "not a finite number (list it under missing, or make the column categorical)")
     beyond = np.abs(np.nan_to_num(found)) > np.finfo(np.float32).max
     refusals.add(beyond, name, "a number that float32 does not hold")

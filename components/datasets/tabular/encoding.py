@@ -41,14 +41,7 @@ _RESERVED = 2
 def fit_vocabularies(
     workers: Workers, partitions: Sequence[Partition], sources: Sequence[Source], scratch: Path
 ) -> dict[str, pa.Array]:
-    """The vocabularies of the training rows, by column, most frequent value first; ties alphabetical.
-
-    Args:
-        workers: run the tasks.
-        partitions: hold the columns as text.
-        sources: the columns.
-        scratch: folder for NVTabular's tables.
-    """
+    """The vocabularies of the training rows, by column, most frequent value first; ties alphabetical."""
     least = {source.name: source.vocabulary.at_least for source in sources if source.vocabulary}
     if not least:
         return {}
@@ -78,8 +71,6 @@ def build_workflow(fitted: Fitted, sources: Sequence[Source], scratch: Path) -> 
     """The workflow from a frame of ``_frame`` to features.
 
     Args:
-        fitted: statistics of the training rows.
-        sources: the columns.
         scratch: folder of the workflow's tables; must outlive it.
     """
     inputs, nodes = [], []
@@ -120,12 +111,7 @@ def _bins(name: str, number: FittedNumber) -> Any:
 
 
 def features(fitted: Fitted, schema: TableSchema) -> tuple[dict[str, Feature], dict[str, tuple[str, ...]]]:
-    """The features of the samples, and their channels.
-
-    Args:
-        fitted: statistics of the training rows.
-        schema: table schema.
-    """
+    """The features of the samples, and their channels."""
     label = Feature(feature_name(schema.label.column), FLOAT if schema.label.number else BOOL)
     by_channel: dict[str, list[Feature]] = {Channel.LABEL: [label]}
     for source in schema.sources:
@@ -173,8 +159,6 @@ class Encoder:
     """Converts partitions to samples.
 
     Attributes:
-        schema: table schema.
-        features: sample features, in order.
         workflow: converts frames to features; None if every column is hashed.
         groups: file with the keys of all groups, int64, ascending; a group's id is its position, from 1.
     """

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from components.datasets.raw_tables import TABLES
+from components.datasets.definition import TABLES
 from components.datasets.tabular.guessed_columns import FEW, TIME, GuessedColumn, guessed, has_comma, placeholders
 from components.errors import KfrecError
 from components.workflows.partitions import is_partition
-from components.workflows.tables import PlainLayout, Stated, batches, columns_of, is_parquet
+from components.workflows.tables import Layout, Stated, batches, columns_of, is_parquet
 from components.workflows.values import DEFAULT_MISSING, numbers
 
 # Rows that are looked at.
@@ -32,15 +32,14 @@ def first_schema(path: Path, label: str) -> str:
     """The text of a schema for a table like ``path``.
 
     Args:
-        path: a CSV or parquet file.
         label: column of the label; empty guesses it.
 
     Raises:
         KfrecError: the file is no table, has no column ``label``, or no column that may be the label.
     """
-    delimiter = "," if is_parquet(path, PlainLayout(",", (), ())) else _delimiter(path)
-    names = columns_of(path, PlainLayout(delimiter, (), ()), _STATED)
-    layout = PlainLayout(delimiter, (), tuple(names))
+    delimiter = "," if is_parquet(path, Layout(",", (), ())) else _delimiter(path)
+    names = columns_of(path, Layout(delimiter, (), ()), _STATED)
+    layout = Layout(delimiter, (), tuple(names))
     read, rows, refused = [], 0, 0
     for batch in batches(path, layout, _STATED):
         read.append(batch.rows)
@@ -151,7 +150,7 @@ def _positive(target: GuessedColumn, decimal: str) -> tuple[dict[str, object], s
     return {"equals": min(rest, key=lambda each: each["counts"])["values"]}, "the positive value, or above: NUMBER"
 
 
-def _of_these_columns(path: Path, layout: PlainLayout) -> list[str]:
+def _of_these_columns(path: Path, layout: Layout) -> list[str]:
     """The names of ``path`` and the tables beside it that have its columns, if others do not; else none."""
     if is_partition(path.parent.name):
         return []
@@ -160,16 +159,16 @@ def _of_these_columns(path: Path, layout: PlainLayout) -> list[str]:
     return alike if len(alike) < len(tables) else []
 
 
-def _has_columns(path: Path, layout: PlainLayout) -> bool:
+def _has_columns(path: Path, layout: Layout) -> bool:
     try:
-        return set(layout.read) <= set(columns_of(path, PlainLayout(layout.delimiter, (), ()), _STATED))
+        return set(layout.read) <= set(columns_of(path, Layout(layout.delimiter, (), ()), _STATED))
     except KfrecError:
         return False
 
 
 def _delimiter(path: Path) -> str:
     """The character that divides the first line most often."""
-    first = (columns_of(path, PlainLayout("\1", (), ()), _STATED) or [""])[0]
+    first = (columns_of(path, Layout("\1", (), ()), _STATED) or [""])[0]
     best = max(first.count(each) for each in _DELIMITERS)
     return next(each for each in _DELIMITERS if first.count(each) == best)
 

@@ -69,7 +69,6 @@ class Fitted:
 
     Attributes:
         vocabularies: feature to its values, id 1 first.
-        numbers: feature to its statistics.
     """
 
     vocabularies: Mapping[str, pa.Array]
@@ -100,7 +99,6 @@ def bin_edges(sample: np.ndarray, bins: int) -> tuple[float, ...]:
     With no more distinct values than bins, each gets its own.
 
     Args:
-        sample: values.
         bins: number of bins; heavy values may add a few.
     """
     distinct, counts = np.unique(sample, return_counts=True)
@@ -158,7 +156,6 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
     Args:
         place: folder or URI of this step's output, or of records or a model with its vocabulary.
         sources: the columns, and their treatment in the schema.
-        scratch: folder for fetched files.
 
     Raises:
         KfrecError: there are none, or they were fitted for another schema.

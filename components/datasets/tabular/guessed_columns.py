@@ -44,7 +44,6 @@ class GuessedColumn:
     Attributes:
         text: its values, null where missing.
         entry: its role and settings; empty to drop it.
-        why: a remark.
     """
 
     name: str

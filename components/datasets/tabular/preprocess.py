@@ -20,7 +20,7 @@ from components.datasets.definition import PreprocessJob
 from components.datasets.tabular.entries import ByTime, Multihot, Numeric
 from components.datasets.tabular.fitted import SERVED_SCHEMA, Fitted, fit_number, read_fitted, write_fitted
 from components.datasets.tabular.raw_files import FILENAME, find_schema, find_tables, read_schema
-from components.datasets.tabular.rows import Reading, Rows, read_tables
+from components.datasets.tabular.rows import Rows, read_tables
 from components.datasets.tabular.schema import SPLITS, Source, TableSchema
 from components.datasets.tabular.splits import find_cuts
 from components.datasets.tabular.statistics import Partition, Survey, find_group, merge, survey
@@ -42,30 +42,14 @@ _LARGE = 1e6
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of the splits, their specification, the schema and the fitted statistics.
 
-    Returns:
-        Counts: samples of each split, rows read, unlabelled rows dropped, and malformed rows.
-
-    Raises:
-        KfrecError: bad input.
+    Returns counts of samples, rows read, unlabelled rows dropped, and malformed rows.
     """
     parameters: PreprocessTable = job.parameters
     place, text = find_schema(job.raw, parameters.schema)
     schema = read_schema(place, text)
     tables = find_tables(job.raw, schema, place)
     given = read_fitted(parameters.workflow, schema.sources, job.scratch / "given") if parameters.workflow else None
-    reading = Reading(
-        schema,
-        place,
-        parameters.seed,
-        parameters.malformed_limit,
-        parameters.longest_line,
-        job.folder / "quarantine",
-        parameters.rows_per_partition,
-        parameters.workers,
-        job.scheduler,
-        job.profiler,
-    )
-    rows = read_tables(tables, reading, job.scratch)
+    rows = read_tables(tables, schema, place, job)
     job.profiler.judge()
     partitions = _partitions(schema, rows, place)
 
@@ -122,11 +106,7 @@ def _survey(workers: Workers, partitions: Sequence[Partition], schema: TableSche
 
 
 def _check(found: Survey, schema: TableSchema, partitions: Sequence[Partition], place: str) -> None:
-    """Checks that every split has rows, that both labels occur unless they are numbers, and that no group is cut.
-
-    Raises:
-        KfrecError: one of these fails.
-    """
+    """Checks that every split has rows, that both labels occur unless they are numbers, and that no group is cut."""
     for split, rows, positive in zip(SPLITS, found.rows.tolist(), found.positive.tolist(), strict=True):
         if split not in schema.splits:
             continue

@@ -7,8 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from components.artifacts import Artifact
-from components.datasets.definition import RawContract, RawKind
-from components.datasets.raw_tables import TABLES
+from components.datasets.definition import TABLES, RawContract, RawKind
 from components.datasets.tabular.entries import ByFiles
 from components.datasets.tabular.schema import SPLITS, TableSchema, parse_schema
 from components.errors import KfrecError
@@ -26,7 +25,6 @@ class TableFile:
     """A table.
 
     Attributes:
-        path: the file.
         number: index among the tables.
         split: split by file: one of SPLITS, or empty where rows decide.
     """

@@ -41,10 +41,6 @@ from components.workflows.values import is_deep, numbers, texts, written_lists
 class TableRows:
     """Encodes the columns of a table; see ``components.datasets.raw_rows.RawRows``.
 
-    Args:
-        spec: the model's feature specification.
-        inputs: names of the model's input features.
-
     Raises:
         KfrecError: the schema or a fitted file is missing.
     """
@@ -146,8 +142,6 @@ def encode_number(name: str, number: FittedNumber, values: np.ndarray) -> dict[s
     """The features of a number, as the workflow of preprocessing makes them.
 
     Args:
-        name: feature name.
-        number: fitted statistics.
         values: float64, NaN where missing.
     """
     taken = logarithm(values) if number.log else values

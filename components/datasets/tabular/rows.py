@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from components.checks.profile import CATEGORY, NUMBER
 from components.checks.profile import TIME as TIMES
 from components.checks.profiler import Profiler
 from components.checks.tables import Profiled, TableProfiler
+from components.datasets.definition import PreprocessJob
 from components.datasets.tabular.conversion import (
     hashes,
     ids,
@@ -35,6 +37,9 @@ from components.workflows.tables import Batch, Stated, batches
 from components.workflows.times import Times
 from components.workflows.values import IdCheck, is_deep, texts, written_lists
 
+if TYPE_CHECKING:
+    from components.datasets.tabular.parameters import PreprocessTable
+
 # Columns of a partition beside the features and those of splits.
 LABEL, GROUP = ".label", ".group"
 
@@ -48,8 +53,6 @@ class Rows:
             where missing), text (null), hashed ids (0), and lists of the last two.
         read: rows of the tables.
         unlabelled: rows dropped for want of a label.
-        malformed: rows refused.
-        times: the kind of times of a split by time.
     """
 
     partitions: list[Path] = field(default_factory=list)
@@ -59,56 +62,32 @@ class Rows:
     times: Times | None = None
 
 
-@dataclass(frozen=True)
-class Reading:
-    """The options of the first pass.
+def read_tables(tables: Sequence[TableFile], schema: TableSchema, place: str, job: PreprocessJob) -> Rows:
+    """Writes partitions to the job's scratch folder.
 
-    Attributes:
-        schema: table schema.
+    Args:
         place: location of the schema, for messages.
-        seed: seed of a random split.
-        malformed_limit: largest accepted share of malformed rows.
-        longest_line: longest accepted line of CSV, in MiB.
-        quarantine: folder for malformed rows.
-        rows_per_partition: rows of a partition.
-        workers: processes that will work on the partitions.
-        scheduler: address of a Dask scheduler, used instead.
-        profiler: also takes the rows, as the table ``rows``.
-    """
-
-    schema: TableSchema
-    place: str
-    seed: int
-    malformed_limit: float
-    longest_line: float
-    quarantine: Path
-    rows_per_partition: int
-    workers: int
-    scheduler: str
-    profiler: Profiler
-
-
-def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) -> Rows:
-    """Writes partitions to the folder ``scratch``.
 
     Raises:
         KfrecError: a table is damaged or does not fit the schema, or a group lies in two files.
     """
-    reader = _Reader(reading)
+    parameters: PreprocessTable = job.parameters
+    reader = _Reader(schema, place, parameters.seed)
     stated = Stated(
-        reading.place,
-        f"or state quoting: none or backslash, or longest_record ({reading.schema.longest_record}), in {reading.place}",
-        f"list the columns under names in {reading.place}",
+        place,
+        f"or state quoting: none or backslash, or longest_record ({schema.longest_record}), in {place}",
+        f"list the columns under names in {place}",
     )
-    result, shown = Rows(), _shown(reading.schema)
-    profiler = _profiler(reading, shown)
+    result, shown = Rows(), _shown(schema)
+    profiler = _profiler(schema, job.profiler, shown)
+    quarantine = job.folder / "quarantine"
     size = sum(table.path.stat().st_size for table in tables)
-    with progress("reading tables", size, "bytes") as bar, _Partitions(scratch, reading, result) as partitions:
+    with progress("reading tables", size, "bytes") as bar, _Partitions(job, result) as partitions:
         for table in tables:
-            refused = Quarantine(table.path, reading.quarantine, reading.malformed_limit, "rows of the schema")
+            refused = Quarantine(table.path, quarantine, parameters.malformed_limit, "rows of the schema")
             first = result.read
             with closing(refused):
-                for batch in batches(table.path, reading.schema, stated, reading.longest_line):
+                for batch in batches(table.path, schema.layout, stated, parameters.longest_line):
                     rows, refusals, dropped = reader.convert(batch, table, result.read)
                     refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
                     result.read += len(batch.rows) + len(batch.bad)
@@ -135,9 +114,8 @@ def _shown(schema: TableSchema) -> dict[str, str]:
     return shown | ({GROUP: schema.group.name} if schema.group else {})
 
 
-def _profiler(reading: Reading, shown: Mapping[str, str]) -> TableProfiler:
+def _profiler(schema: TableSchema, profiler: Profiler, shown: Mapping[str, str]) -> TableProfiler:
     """The profiler of the label, all features, and the time of a split by time."""
-    schema = reading.schema
     columns = [Profiled(shown[LABEL], NUMBER if schema.label.number else CATEGORY)]
     for source in schema.sources:
         if isinstance(source.treatment, Numeric):
@@ -149,19 +127,19 @@ def _profiler(reading: Reading, shown: Mapping[str, str]) -> TableProfiler:
     if isinstance(schema.split, ByTime):
         columns.append(Profiled(shown[TIME], TIMES))
     lists = {source.name for source in schema.sources if isinstance(source.treatment, Multihot)}
-    return reading.profiler.table("rows", columns, [column.name for column in columns if column.name not in lists])
+    return profiler.table("rows", columns, [column.name for column in columns if column.name not in lists])
 
 
 class _Reader:
     """Converts batches, and keeps the state of checks over all of them."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._schema, self._place = reading.schema, reading.place
-        self.splitter = Splitter(reading.schema, reading.place, reading.seed)
-        self._checks = {source.column: IdCheck() for source in reading.schema.sources}
+    def __init__(self, schema: TableSchema, place: str, seed: int) -> None:
+        self._schema, self._place = schema, place
+        self.splitter = Splitter(schema, place, seed)
+        self._checks = {source.column: IdCheck() for source in schema.sources}
         self._never_separated = {
             source.column: source.treatment.separator
-            for source in reading.schema.sources
+            for source in schema.sources
             if isinstance(source.treatment, Multihot)
         }
         self._written: dict[str, str] = {}
@@ -280,8 +258,8 @@ class _Reader:
 class _Partitions:
     """Writes rows to files of equal size."""
 
-    def __init__(self, scratch: Path, reading: Reading, rows: Rows) -> None:
-        self._scratch, self._reading, self._rows = scratch, reading, rows
+    def __init__(self, job: PreprocessJob, rows: Rows) -> None:
+        self._job, self._rows, self._size = job, rows, job.parameters.rows_per_partition
         self._writer: pq.ParquetWriter | None = None
         self._room = 0
 
@@ -294,12 +272,12 @@ class _Partitions:
     def add(self, rows: pa.RecordBatch) -> None:
         for part in self._cut(rows):
             if self._writer is None:
-                path = self._scratch / f"rows-{len(self._rows.partitions)}.parquet"
+                path = self._job.scratch / f"rows-{len(self._rows.partitions)}.parquet"
                 self._rows.partitions.append(path)
                 if len(self._rows.partitions) == 2:
-                    start_fork_server_early(self._reading.workers, self._reading.scheduler)
+                    start_fork_server_early(self._job.parameters.workers, self._job.scheduler)
                 self._writer = pq.ParquetWriter(path, part.schema, compression="lz4")
-                self._room = self._reading.rows_per_partition
+                self._room = self._size
             self._writer.write_batch(part)
             self._room -= len(part)
             if not self._room:
@@ -307,7 +285,7 @@ class _Partitions:
 
     def _cut(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         while len(rows):
-            room = self._room if self._writer else self._reading.rows_per_partition
+            room = self._room if self._writer else self._size
             yield rows.slice(0, room)
             rows = rows.slice(room)
 

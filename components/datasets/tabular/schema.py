@@ -28,6 +28,7 @@ from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.parameters import unknown_parameter
 from components.settings_file import Several, merge
 from components.workflows.csv_records import LONGEST_RECORD
+from components.workflows.tables import Layout
 from components.workflows.values import DEFAULT_MISSING
 
 # A row's split is stored as its place in this list.
@@ -40,8 +41,6 @@ class Source:
 
     Attributes:
         name: feature name: the column's, with ``_`` for all but letters, digits and underscores.
-        column: column name.
-        treatment: how to encode it.
     """
 
     name: str
@@ -61,13 +60,11 @@ class TableSchema:
     """The schema of a table.
 
     Attributes:
-        label: which samples are positive.
         split: which rows are test and validation rows.
         columns: column to role and treatment.
         drop: columns that are not read; ``*`` is every other one.
         files: patterns of file names.
         format: file format; "auto" goes by the name.
-        delimiter: CSV delimiter.
         quoting: what a quote in quotes of a CSV file is written as: two quotes, or with a backslash before it; or none,
             where a quote is a character like others.
         longest_record: lines that a record of a CSV file may span, in quotes.
@@ -167,6 +164,11 @@ class TableSchema:
         split = (self.split.column,) if isinstance(self.split, ByColumn | ByTime) else ()
         return tuple(dict.fromkeys((self.label.column, *split, *self.columns)))
 
+    @property
+    def layout(self) -> Layout:
+        """How the tables are written and read."""
+        return Layout(self.delimiter, self.names, self.read, self.format, self.quoting, self.longest_record, self.drop)
+
     def _features(self) -> Iterator[tuple[str, str]]:
         """Names of all possible features, each with its column."""
         yield feature_name(self.label.column), self.label.column
@@ -199,8 +201,6 @@ def made_of(name: str, number: Numeric, few: bool = True) -> tuple[str, ...]:
     """The features of a number ``name``, but for the missing indicator.
 
     Args:
-        name: feature name of the column.
-        number: its treatment.
         few: whether its column has few values, or may have.
     """
     binned = few if number.bins is None else number.bins > 0
@@ -218,7 +218,6 @@ def parse_schema(place: str, body: Mapping[str, Any]) -> TableSchema:
 
     Args:
         place: the file, for messages.
-        body: parsed YAML.
 
     Raises:
         KfrecError: an entry is missing, unknown or wrong, or two are inconsistent.

@@ -27,16 +27,7 @@ _STREAM = 3
 
 
 class Splitter:
-    """Assigns rows as they are read.
-
-    Args:
-        schema: defines the split.
-        place: location of the schema, for messages.
-        seed: seed of a random split.
-
-    Attributes:
-        times: reads the column of a split by time.
-    """
+    """Assigns rows as they are read."""
 
     def __init__(self, schema: TableSchema, place: str, seed: int) -> None:
         self._schema, self._split, self._place, self._seed = schema, schema.split, place, seed
@@ -54,7 +45,6 @@ class Splitter:
         """The name of the split column, and the column.
 
         Args:
-            rows: rows of one table.
             file_split: split of that table, where files decide.
             keys: int64, of rows or their groups; a random split keeps equal keys together.
             refusals: collect the rows of unknown split.
@@ -96,11 +86,7 @@ class Splitter:
         return _places(test, validation)
 
     def require_seen(self) -> None:
-        """Checks, once all rows were read, that every value of the test and validation splits occurred.
-
-        Raises:
-            KfrecError: one is absent.
-        """
+        """Checks, once all rows were read, that every value of the test and validation splits occurred."""
         for name, value in self._unseen[:1]:
             assert isinstance(self._split, ByColumn)
             raise KfrecError(
@@ -135,10 +121,7 @@ def find_cuts(split: ByTime, times: Times, partitions: Sequence[Path], place: st
     """The cuts of a split by time.
 
     Args:
-        split: the split by time.
-        times: that read the column.
         partitions: files with the column TIME; 8 bytes of memory a row.
-        place: location of the schema, for messages.
 
     Raises:
         KfrecError: a time of the schema is not a time, or no row is left of a cut.
@@ -158,8 +141,8 @@ def find_cuts(split: ByTime, times: Times, partitions: Sequence[Path], place: st
             first = times.require_kind(split.validation_since, "validation_since")
         elif split.validation_share is not None:
             older, rows = found[found < test], split.validation_share * len(found)
-            told = f"{split.validation_share:.0%} before the test rows"
-            first = _newest(older, min(rows / max(len(older), 1), 1.0), told, split.column, place)
+            which = f"{split.validation_share:.0%} before the test rows"
+            first = _newest(older, min(rows / max(len(older), 1), 1.0), which, split.column, place)
     if first > test or (first == test and split.validation_since is not None):
         raise KfrecError(
             f"{place}: split: validation_since: {split.validation_since!r} is not before the first test row; give an "
@@ -168,12 +151,12 @@ def find_cuts(split: ByTime, times: Times, partitions: Sequence[Path], place: st
     return Cuts(first, test)
 
 
-def _newest(found: np.ndarray, share: float, told: str, column: str, place: str) -> float:
+def _newest(found: np.ndarray, share: float, which: str, column: str, place: str) -> float:
     """The time from which a share of the rows is, at least; rows of equal time stay together."""
     last = np.partition(found, cut)[cut] if (cut := int((1 - share) * len(found))) < len(found) else 0.0
     if len(found) and last == found.min():
         raise KfrecError(
-            f"{place}: split: no row is older than the {told} of column {column}, so none is left to train on; split "
+            f"{place}: split: no row is older than the {which} of column {column}, so none is left to train on; split "
             "in another way"
         )
     return float(last)

@@ -29,7 +29,6 @@ class Partition:
     """A partition file.
 
     Attributes:
-        path: the file.
         first_row: its first row's number among those of all partitions.
         cuts: the times that divide the rows; None if the file itself has their splits.
     """
@@ -55,8 +54,6 @@ class NumberStatistics:
     """Statistics of the training rows' numbers in a column.
 
     Attributes:
-        known: number of known values.
-        missing: number of missing values.
         mean: mean of the known values, after the logarithm if enabled.
         squares: sum of their squared deviations from the mean, after the logarithm if enabled.
         values: a sample, without the logarithm, in ascending order of the rows' draws, NaN where missing.
@@ -88,7 +85,6 @@ class Survey:
         positive: of these, rows with a label above 0.
         groups: keys of the groups of each split, int64, sorted.
         draws: uint64, one for each sampled row, ascending.
-        numbers: feature to statistics.
     """
 
     rows: np.ndarray

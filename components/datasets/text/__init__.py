@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.datasets.definition import DatasetDefinition
+from components.datasets.definition import DatasetDefinition, RawContract, RawKind
 from components.datasets.text.parameters import Generation, Sampling
-from components.datasets.text.raw_files import CONTRACT
 from components.feature_spec import ListLength
 from components.lazy import Lazy
 from components.text.special import CHANNEL
+
+TEXTS = RawKind(
+    "texts",
+    r"(?i)(?!(readme|license|vocab\.txt))[^._].*\.(txt|text)(-\d+-of-\d+)?(\.gz)?",
+    "*.txt or *.text, plain or with .gz",
+    "lines",
+)
+VOCABULARY = RawKind("vocabulary", r"(?i)vocab\.txt", "vocab.txt", "tokens of a vocabulary", required=False)
+CONTRACT = RawContract((TEXTS, VOCABULARY))
 
 
 def _lengths(parameters: Any) -> Mapping[str, ListLength]:

@@ -1,9 +1,9 @@
-"""Lines to partitions: files of whole documents of about one size, not yet tokenized."""
+"""Lines of text files to partitions: files of whole documents of about one size, not yet tokenized."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -11,14 +11,61 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from components.datasets.text.lines import LINE
 from components.random_draws import fraction_of
+from components.text.normalization import has_words
+from components.workflows.quarantine import BadLine
+from components.workflows.text_blocks import Block
 
+LINE = "line"
+# No sentence is as long: a file without line ends is one line.
+_LONGEST_LINE = 1 << 16
+_LINES = pa.schema([pa.field(LINE, pa.large_string())])
 # A document is cut where it is as many times as long as a partition.
-_LONGEST = 4
+_LONGEST_DOCUMENT = 4
 _DOCUMENT, _PIECE = "document", "piece"
 _SCHEMA = pa.schema([(LINE, pa.large_string()), (_DOCUMENT, pa.int64()), (_PIECE, pa.int32())])
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:
+    """The lines of a block, and those that are no text or too long.
+
+    White space around a line is left out. A line without words, such as a zero-width space, is empty.
+    """
+    bad: list[BadLine] = []
+    try:
+        lines = block.text.decode().split("\n")
+        numbers: Sequence[int] = range(block.first_line, block.first_line + len(lines))
+    except UnicodeDecodeError:
+        numbers, lines, bad = _decodable(block)
+    if lines and not lines[-1]:
+        lines.pop()  # what follows the last line end
+    lines = [line.strip() for line in lines]
+    if max(map(len, lines), default=0) > _LONGEST_LINE:
+        too_long = [
+            BadLine(number, f"{len(line):,} characters; write one sentence a line", line[:1000].encode())
+            for number, line in zip(numbers, lines, strict=False)
+            if len(line) > _LONGEST_LINE
+        ]
+        bad = sorted((*bad, *too_long), key=lambda each: each.number)
+        lines = [line for line in lines if len(line) <= _LONGEST_LINE]
+    # Almost every line begins with a letter or a digit, which is a word.
+    lines = [line if line[:1].isalnum() or has_words(line) else "" for line in lines]
+    return pa.table([pa.array(lines, pa.large_string())], schema=_LINES), bad
+
+
+def _decodable(block: Block) -> tuple[list[int], list[str], list[BadLine]]:
+    numbers: list[int] = []
+    lines: list[str] = []
+    bad: list[BadLine] = []
+    for number, line in enumerate(block.text.split(b"\n"), block.first_line):
+        try:
+            lines.append(line.decode())
+            numbers.append(number)
+        except UnicodeDecodeError as error:
+            wrong = line[error.start]
+            bad.append(BadLine(number, f"byte {wrong:#04x} is not UTF-8", line[:1000]))
+    return numbers, lines, bad
 
 
 class Document(NamedTuple):
@@ -26,7 +73,6 @@ class Document(NamedTuple):
 
     Attributes:
         key: what names it: its file, its number there, and the number of the piece.
-        lines: its sentences.
     """
 
     key: tuple[str, int, int]
@@ -42,8 +88,6 @@ class Partition:
     """Documents of one file.
 
     Attributes:
-        path: Arrow file.
-        source: name of the raw file.
         size: of the text, in bytes.
     """
 
@@ -66,8 +110,6 @@ class Partitions:
 
     Attributes:
         size: bytes of a partition; its last document may exceed them.
-        written: the partitions so far.
-        documents: number of documents so far.
     """
 
     folder: Path
@@ -79,7 +121,6 @@ class Partitions:
         """Adds a raw file; yields the documents of each partition as it is written.
 
         Args:
-            source: name of the file.
             tables: of its lines; an empty one ends a document.
         """
         held: list[Document] = []
@@ -95,7 +136,7 @@ class Partitions:
                         held, bytes_held = [], 0
                     number, is_open = number + 1, True
                     held.append(Document((source, number, 0), []))
-                elif bytes_held >= _LONGEST * self.size:
+                elif bytes_held >= _LONGEST_DOCUMENT * self.size:
                     piece = held[-1].key[2] + 1
                     yield self._write(source, held, bytes_held)
                     held, bytes_held = [Document((source, number, piece), [])], 0

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from components.parameters import param
 from components.text.parameters import VOCAB_SIZE
-
-if TYPE_CHECKING:
-    from components.datasets.parameters import PreprocessParameters
 
 
 @dataclass(frozen=True)
@@ -48,9 +44,3 @@ class Sampling:
         unit="bytes",
         at_least=1,
     )
-
-
-if TYPE_CHECKING:
-
-    class PreprocessText(Sampling, PreprocessParameters):
-        """The parameters of the preprocess step for this data set."""

@@ -9,10 +9,8 @@ from typing import Any
 from components.checks.profile import NUMBER
 from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob
-from components.datasets.text.documents import Partitions, profiled
-from components.datasets.text.lines import parse_lines
-from components.datasets.text.packing import Packing
-from components.datasets.text.raw_files import TEXTS, VOCABULARY
+from components.datasets.text import TEXTS, VOCABULARY
+from components.datasets.text.documents import Partitions, parse_lines, profiled
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME, TEST, TRAIN
@@ -33,11 +31,7 @@ _MUCH_CUT = 0.3
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of both splits.
 
-    Returns:
-        Counts: train and test samples, documents and lines read, lines dropped, and tokens kept and cut.
-
-    Raises:
-        KfrecError: bad input.
+    Returns counts of samples, documents, lines dropped, and tokens, those that are cut off apart.
     """
     parameters, scratch = job.parameters, job.scratch
     files = TEXTS.files(job.raw)
@@ -62,7 +56,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
     # At least one document is a test document.
     division = passes.Division(parameters.seed, max(parameters.test_share, nextafter(least, 1.0)))
-    packing = Packing(parameters.max_seq_length, parameters.one_segment_share, parameters.short_share)
+    packing = passes.Packing(parameters.max_seq_length, parameters.one_segment_share, parameters.short_share)
     with dask_workers(parameters.workers, job.scheduler, len(partitions.written)) as workers:
         settled = settle(given, passes.count(workers, partitions.written, division, scratch), parameters)
         counts = passes.write(workers, partitions.written, settled, packing, division, job.output)

@@ -62,11 +62,7 @@ def _facts(random: Random) -> list[str]:
 
 
 class Language:
-    """The words of the language.
-
-    Args:
-        seed: draws the words.
-    """
+    """The words of the language."""
 
     def __init__(self, seed: int) -> None:
         random = Random(f"{seed}\nwords")

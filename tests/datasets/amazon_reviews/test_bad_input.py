@@ -115,9 +115,7 @@ def test_users_that_differ_after_a_nul_are_quarantined_and_not_merged(tmp_path: 
 
 
 def test_two_users_of_one_hash_are_refused_and_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "components.datasets.histories.user_runs.hashes_of", lambda users: np.zeros(len(users), np.int64)
-    )
+    monkeypatch.setattr("components.datasets.histories.sorting.hashes_of", lambda users: np.zeros(len(users), np.int64))
     raw = raw_folder(tmp_path / "raw", [*REVIEWS, *(("eve", f"i{n}", n) for n in range(4))], CATEGORIES)
     message = error_of(raw, tmp_path / "parquet")
     assert "'ann'" in message and "'eve'" in message and "have the same 64-bit hash; rename one" in message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.datasets.amazon_reviews.items import parse_items
+from components.datasets.amazon_reviews.lines import parse_items
 from components.workflows.text_blocks import Block
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.datasets.amazon_reviews.items import _PLAIN_LINE, parse_item
+from components.datasets.amazon_reviews.lines import _PLAIN_LINE, parse_item
 
 
 def literal(line: str) -> tuple[str, str | None]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from components.datasets.amazon_reviews.reviews import parse_reviews
-from components.datasets.histories.user_runs import hashes_of
+from components.datasets.amazon_reviews.lines import parse_reviews
+from components.datasets.histories.sorting import hashes_of
 from components.errors import KfrecError
 from components.workflows.text_blocks import MIB, Block, RawReader, blocks
 from tests.datasets.amazon_reviews.raw import review_line

@@ -10,9 +10,15 @@ import pytest
 
 from components.artifacts import adopt
 from components.datasets.criteo.parameters import Generation
-from components.datasets.criteo.synthetic import best_auc, write_synthetic
-from components.datasets.criteo.synthetic.best import expected_auc
-from components.datasets.criteo.synthetic.impressions import draw, power_law, truth_of, values_of
+from components.datasets.criteo.synthetic import (
+    best_auc,
+    draw,
+    expected_auc,
+    power_law,
+    truth_of,
+    values_of,
+    write_synthetic,
+)
 from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.steps.catalog import STEPS

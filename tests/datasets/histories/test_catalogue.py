@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.datasets.histories.catalogue import CATALOGUE, read_catalogue, write_catalogue
-from components.datasets.histories.popularity import Popularity
+from components.datasets.histories.catalogue import CATALOGUE, Popularity, read_catalogue, write_catalogue
 from components.errors import KfrecError
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.artifacts import open_artifact
-from components.datasets.histories.user_runs import hashes_of
+from components.datasets.histories.sorting import hashes_of
 from components.feature_spec.vocabulary import VOCABULARY
 from components.random_draws import mixed
 from tests.datasets.amazon_reviews.raw import Review, error_of, named, preprocess, raw_folder, vocabulary

@@ -13,11 +13,9 @@ import pandas as pd
 import pytest
 
 from components.artifacts import open_artifact
+from components.datasets.outbrain.best_scores import best_scores, main
 from components.datasets.outbrain.raw_files import FIELDS
-from components.datasets.outbrain.synthetic.__main__ import main
-from components.datasets.outbrain.synthetic.best import best_scores
-from components.datasets.outbrain.synthetic.displays import draw_displays
-from components.datasets.outbrain.synthetic.world import REGIONS, make_world
+from components.datasets.outbrain.synthetic import REGIONS, draw_displays, make_world
 from components.download.step import run
 from components.steps.catalog import STEPS
 from tests.datasets.outbrain.raw import preprocess, samples

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.artifacts import open_artifact
-from components.datasets.squad.raw_files import find_questions
+from components.datasets.squad.preprocess import find_questions
 from components.datasets.squad.windows import Shape, Windows, tokens_within
 from components.feature_spec import load_feature_spec
 from components.feature_spec.side_tables import side_tables

@@ -1,16 +1,28 @@
-"""The best that a model can do on the test samples of the synthetic data set."""
+"""The best that a model can do on the test samples of the synthetic data set.
+
+    python -m components.datasets.outbrain.best_scores DATA
+
+prints the best MAP@12 and AUC. DATA is an output of the preprocess step or of a later one; its manifest tells how
+displays were drawn and divided.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from components.artifacts import open_artifact
 from components.datasets.outbrain.division import Division
 from components.datasets.outbrain.raw_files import DAY
-from components.datasets.outbrain.synthetic.displays import draw_displays
-from components.datasets.outbrain.synthetic.world import make_world
+from components.datasets.outbrain.synthetic import draw_displays, make_world
+from components.errors import KfrecError
 from components.metrics import auc_of_histograms
+from components.shared_parameters import SYNTHETIC
 
 # Utilities are between -BOUND and BOUND; rows whose utilities fall into one bin count as ties.
 _BOUND, _BINS = 12.0, 1 << 20
@@ -25,10 +37,6 @@ def best_scores(generation: Any, sampling: Any) -> dict[str, float]:
 
     They are computed from the labels of the test samples, as a model's are. The displays are drawn again, so nothing is
     read, and memory does not grow with their number.
-
-    Args:
-        generation: parameters of the download step.
-        sampling: parameters of the preprocess step.
 
     Returns:
         ``map_at_12``, ``auc``, and the number of test ``displays`` and ``rows``.
@@ -55,3 +63,27 @@ def best_scores(generation: Any, sampling: Any) -> dict[str, float]:
         "displays": displays,
         "rows": int(histogram.sum()),
     }
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        history = open_artifact(Path(arguments[0])).history
+        made = [history.get(step, {}) for step in ("download", "preprocess")]
+        if any(step.get("dataset") != "outbrain" for step in made) or made[0].get("source") != SYNTHETIC:
+            raise KfrecError(
+                f"{arguments[0]}: not made of synthetic displays of outbrain; give an output of the preprocess step or "
+                "of a later one, from source=synthetic"
+            )
+        generation, sampling = (SimpleNamespace(**step) for step in made)
+        print(json.dumps(best_scores(generation, sampling)))
+    except KfrecError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from components.datasets.histories.synthetic.catalogue import Catalogue
-from components.datasets.histories.synthetic.interests import STAY, STRAY, Interests
-from components.datasets.histories.synthetic.shop import catalogue_of, reviews_of
+from components.datasets.histories.synthetic import STAY, STRAY, Catalogue, Interests, catalogue_of, reviews_of
 from components.metrics import auc_of_histograms
 
 # Users to average over: the result is then exact to about 0.001.
@@ -24,12 +22,7 @@ _USERS = 500
 
 
 def best_auc(generation: Any, sampling: Any) -> float | None:
-    """The AUC that no model surpasses but by chance, an expectation over targets and negatives; None if it is unknown.
-
-    Args:
-        generation: parameters of the download step.
-        sampling: parameters of the preprocess step.
-    """
+    """The AUC that no model surpasses but by chance, an expectation over targets and negatives; None if unknown."""
     if generation.synthetic_shuffled_labels:
         return 0.5
     catalogue = catalogue_of(generation)
@@ -61,10 +54,7 @@ def _weights(
     """Scores of the categories for each target of a user, and their probabilities as target and as negative.
 
     Args:
-        catalogue: the items.
         items: int64 [reviews], of the user, oldest first.
-        interests: behind all reviews.
-        mine: places of the user's reviews.
         excludes_seen: whether targets and negatives are items that are new to the user.
     """
     share, popularity = catalogue.category_share, np.diff(catalogue.cumulative, prepend=0.0)

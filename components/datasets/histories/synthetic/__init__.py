@@ -1,1 +1,0 @@
-"""Reviews of a built-in shop, with learnable preferences."""
