@@ -62,7 +62,6 @@ class Catalogue:
     """Candidates of one model.
 
     Args:
-        raw: the model.
         candidates: values of its column of candidates; repetitions and nulls are dropped. None is every value of the
             vocabulary.
 
@@ -149,7 +148,6 @@ class Catalogue:
 
         Args:
             users: the model's inputs other than the candidates', ``[count]`` or ``[count, length]``.
-            count: number of users.
 
         Yields:
             float64 ``[N]``; without a likelihood or a lift, the model's output.
@@ -266,7 +264,6 @@ class Catalogue:
         Args:
             scores: of a user, ``[N]``.
             excluded: places of the candidates to leave out; never the target.
-            target: place of the candidate.
         """
         left = self.left(scores, excluded)
         left[target] = True

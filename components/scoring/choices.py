@@ -63,9 +63,7 @@ def ranks_of(catalogue: Catalogue, choices: Choices, *, ranked: Callable[[], Non
     in the history.
 
     Args:
-        catalogue: the candidates.
         choices: of ``choices_in``.
-        ranked: called after each user.
 
     Returns:
         float64 ``[n]``, from 1; among equal scores the mean of their ranks; inf for what is no candidate.
@@ -102,13 +100,7 @@ def _lookup(spec: FeatureSpec, channel: str) -> IdLookup:
 
 
 def newest_choices(spec: FeatureSpec, inputs: Sequence[str], users: int) -> NewestSamples:
-    """The newest positive test sample of a uniform sample of users: those whose ids have the smallest hashes.
-
-    Args:
-        spec: the data, with histories.
-        inputs: features to keep with the samples.
-        users: largest number of users.
-    """
+    """The newest positive test sample of a uniform sample of users: those whose ids have the smallest hashes."""
     from components.records import Records, prefetched  # lazy: imports Numba
 
     target, positive = (spec.channel(name)[0] for name in (Channel.TARGET, Channel.POSITIVE))

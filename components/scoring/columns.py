@@ -14,15 +14,7 @@ from components.tasks.unknown import oldest_two, told_apart
 
 
 class KeptColumns:
-    """Collects the kept columns of a split.
-
-    Args:
-        spec: the data.
-        keep: columns to collect, if present in the data.
-
-    Attributes:
-        features: features to read.
-    """
+    """Collects the kept columns of a split."""
 
     def __init__(self, spec: FeatureSpec, keep: Sequence[Kept]) -> None:
         self._spec, self._columns = spec, kept_features(spec, keep)

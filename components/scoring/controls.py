@@ -34,12 +34,9 @@ def score_controls(
     """Scores a sample of the test split: all of it if it is small enough, or else random blocks or groups.
 
     Args:
-        spec: the data.
-        model: the model.
         scores: of the whole test split.
         keep: the task's kept columns.
         tfrecord: the records, possibly a reference; the files with the training samples are fetched.
-        batch_size: samples scored at a time.
         lookups: as in ``components.scoring.split.score_split``.
 
     Raises:
@@ -127,8 +124,6 @@ def fit_baselines(baselines: Baselines, spec: FeatureSpec, tfrecord: Path, sampl
     """Fits on the first samples of the training split, whose order is random; reads nothing else.
 
     Args:
-        baselines: to fit.
-        spec: the data.
         tfrecord: the records, possibly a reference.
         samples: at most so many are read; in two halves.
 

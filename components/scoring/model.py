@@ -53,11 +53,8 @@ class ExportedModel:
     """A loaded model.
 
     Attributes:
-        folder: where it was exported.
         spec: the feature specification of its training.
         parameters: of its training; empty if unknown.
-        inputs: names of the features that it reads.
-        outputs: by name.
         signature: its TensorFlow function.
         explain: the function of the signature ``explain``; None if there is none, or the model is not loaded.
         targets: the function of the signature ``targets``, likewise.

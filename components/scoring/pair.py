@@ -44,11 +44,6 @@ class Pair:
 def paired(one: RawModel, other: RawModel, retrieve: int) -> Pair:
     """Two models, in either order, as a pair.
 
-    Args:
-        one: a model.
-        other: another.
-        retrieve: candidates to retrieve.
-
     Raises:
         KfrecError: neither model retrieves, or both do.
     """

@@ -23,7 +23,6 @@ def write_predictions(path: Path, scores: Scores, raw: Mapping[str, pa.Array] | 
     """Writes a column for each target, output and kept column.
 
     Args:
-        path: file to write.
         scores: of a split.
         raw: further columns for people, by name, which ``read_predictions`` leaves out; those of a name that is taken
             are, too.
@@ -50,7 +49,6 @@ def read_predictions(path: Path, tables: Mapping[str, Path] | None = None) -> Sc
     """Reads the file of ``write_predictions``.
 
     Args:
-        path: the file.
         tables: side tables of the data, for ``Scores.tables``.
 
     Raises:

@@ -29,8 +29,6 @@ def rank_test_users(
     apart by their two oldest items. Data without users count each sample as one.
 
     Args:
-        spec: the data, with histories.
-        raw: the model.
         lookups: as for ``components.scoring.split.score_split``.
         users: largest number of users.
         scores: largest number of scores, which lowers the number of users of a large catalogue, to one at least.

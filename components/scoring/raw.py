@@ -48,8 +48,6 @@ class RawModel:
     """A model that takes raw rows.
 
     Attributes:
-        model: scores encoded samples.
-        rows: encodes raw rows.
         dataset: name of the rows' data set.
     """
 

@@ -50,8 +50,6 @@ def recommend(
     """The best candidates of users.
 
     Args:
-        catalogue: what to choose from.
-        users: ids.
         histories: the items of each user, oldest first.
         top: largest number of items of a user.
         keep_seen: whether items of the history are candidates, too.

@@ -36,13 +36,9 @@ def score_split(
     """Scores every sample of the test split in the order of its files.
 
     Args:
-        spec: the data.
-        model: the model.
         keep: columns to return with the scores, if present in the data.
-        batch_size: samples scored at a time.
         lookups: feature to an array that maps the data's ids to the model's; see
             ``components.scoring.translation.translation``.
-        title: label of the progress bar.
 
     Raises:
         KfrecError: the split has no samples, or a record is corrupt.
@@ -78,8 +74,6 @@ def explained(spec: FeatureSpec, model: ExportedModel, lookups: Mapping[str, np.
     """A model's explanation of its outputs for the first test samples; None if it explains nothing.
 
     Args:
-        spec: the data.
-        model: the model.
         lookups: as for ``score_split``.
     """
     from components.records import Records  # with Numba, as in score_split
