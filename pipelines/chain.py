@@ -13,9 +13,9 @@ from components.errors import KfrecError
 from components.parameters import Parameter
 from components.steps.catalog import STEPS
 from pipelines.defaults import TRAINING, Pipeline
+from pipelines.definitions import Configure, kfp_pipeline, training_pipeline
 from pipelines.form import Field, field_names, form, pipeline_inputs
 from pipelines.parameters import pipeline_parameters, step_parameters
-from pipelines.training import Configure, kfp_pipeline, training_pipeline
 
 # Begins the names of the parameters of the first training.
 FIRST = "first_"

@@ -30,9 +30,7 @@ _COMPILED = ("# PIPELINE DEFINITION", "apiVersion: pipelines.kubeflow.org/")
 
 def _definition(pipeline: Pipeline | Chain, settings: ClusterSettings) -> BaseComponent:
     from pipelines.chain import CHAIN, chained_pipeline
-    from pipelines.prediction import prediction_pipeline
-    from pipelines.retraining import retraining_pipeline
-    from pipelines.training import training_pipeline
+    from pipelines.definitions import prediction_pipeline, retraining_pipeline, training_pipeline
 
     define: Mapping[str, Callable[..., BaseComponent]] = {
         TRAINING: training_pipeline,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from components import registry
-from components.shared_parameters import MODEL as _MODEL
+from components.parameters import MODEL as _MODEL
 from components.steps.catalog import STEPS, brought_layers, defaults_by
 
 TRAINING, RETRAINING, PREDICTION = "training", "retraining", "prediction"

@@ -23,7 +23,8 @@ from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
 from components.secrets import VARIABLE as SECRETS
 from components.secrets import handed_over, without_passwords
-from components.steps.catalog import MPIJOB, STEPS
+from components.steps.catalog import STEPS
+from components.steps.training_parameters import MPIJOB
 from components.temporary import temporary_folder
 from components.tracking.run import end_failed
 from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults, whose_defaults
@@ -121,7 +122,7 @@ def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | N
 
 def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
     """Scores rows, unless an earlier attempt did; returns the folder of the scores."""
-    from pipelines.prediction import prediction_pipeline
+    from pipelines.definitions import prediction_pipeline
 
     if "predict" not in earlier.steps:
         with _kfp_local(record.folder, output, record.parameters) as shown:
@@ -131,8 +132,7 @@ def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
 
 def _decision(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[str, Any] | None:
     """The training parameters of a retraining; None if there is nothing new."""
-    from pipelines.retraining import training_arguments
-    from pipelines.training import task_of
+    from pipelines.definitions import task_of, training_arguments
 
     if "find" not in earlier.steps:
         with _kfp_local(record.folder, output, record.parameters) as shown:
@@ -277,7 +277,7 @@ def train(
     Raises:
         KfrecError: a step failed.
     """
-    from pipelines.training import training_pipeline
+    from pipelines.definitions import training_pipeline
 
     if last in earlier.steps:
         return

@@ -24,8 +24,7 @@ from components.secrets import without_password
 from components.steps.catalog import STEPS
 from components.steps.command import command
 from components.storage import Retry
-from pipelines.cli import main, parser
-from pipelines.cli.commands import every_command
+from pipelines.cli import COMMANDS, main, parser
 from pipelines.defaults import Pipeline
 from pipelines.runs.lifecycle import run_folder
 from pipelines.runs.record import RunRecord, read_record
@@ -208,7 +207,7 @@ def _options(name: str) -> list[argparse.Action]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*every_command()} - {"models", "completion"}))
+@pytest.mark.parametrize("name", sorted({*COMMANDS} - {"models", "completion"}))
 def test_no_command_shows_writes_or_passes_a_secret(name: str, watched: Callable[[Callable[[], int]], None]) -> None:
     options = _options(name)
     others = [action for action in options if action.required]

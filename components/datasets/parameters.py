@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.checks.limits import Limits
-from components.parameters import param
-from components.shared_parameters import DATASET, SEED
+from components.parameters import DATASET, SEED, param
 
 
 @dataclass(frozen=True)

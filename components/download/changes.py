@@ -10,8 +10,9 @@ from components.artifacts import Artifact
 from components.artifacts.folder import crc32c_of
 from components.download.shelf import origin_of
 from components.download.wanted import wanted_files
+from components.parameters import SYNTHETIC
 from components.secrets import without_password
-from components.steps.catalog import SYNTHETIC, DownloadParameters
+from components.steps.catalog import DownloadParameters
 from components.storage import ObjectInfo, Retry, Store, open_store
 
 

@@ -11,7 +11,8 @@ from components.artifacts.folder import files_below
 from components.download.fetch import Fetcher, count_lines
 from components.download.shelf import CacheShelf, EarlierOutput
 from components.download.wanted import wanted_files
-from components.steps.catalog import SYNTHETIC, DownloadParameters
+from components.parameters import SYNTHETIC
+from components.steps.catalog import DownloadParameters
 from components.steps.recorded import recorded
 from components.storage import Retry, is_uri, open_store
 

@@ -16,9 +16,10 @@ from components.artifacts.publish import Staging
 from components.checks.profile import reference_profile
 from components.checks.profiler import Profiler
 from components.datasets import PreprocessJob
+from components.datasets.parameters import PreprocessParameters
 from components.errors import KfrecError
-from components.parameters import parameters_of
-from components.steps.catalog import STEPS, SYNTHETIC, PreprocessParameters
+from components.parameters import SYNTHETIC, parameters_of
+from components.steps.catalog import STEPS
 from components.steps.recorded import recorded
 
 _PREFIX = "kfrec-preprocess-"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.errors import KfrecError
-from components.steps.catalog import PREBATCH_SIZES
+from components.parameters import PREBATCH_SIZES
 
 # Fresh memory costs more than the computation in it, so buckets and batches are as small as their number allows.
 _SMALLEST_BYTES = 4 << 20

@@ -15,9 +15,10 @@ from components.feature_spec import Chunk, FeatureSpec, Vocabulary
 from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.feature_spec.vocabulary import VOCABULARY
+from components.parameters import PREBATCH_SIZES
 from components.progress import warn
 from components.records.layout import layout_of
-from components.steps.catalog import PREBATCH_SIZES, TfrecordParameters
+from components.steps.catalog import TfrecordParameters
 from components.steps.recorded import recorded
 from components.tfrecord.convert import convert_split
 from components.tfrecord.lengths import length_by_footers, length_by_reading

@@ -15,7 +15,8 @@ from components.artifacts.remote import fetch_artifact
 from components.feature_spec import load_feature_spec
 from components.feature_spec.spec import FILENAME, TRAIN, VALIDATION
 from components.parameters import parameters_of
-from components.steps.catalog import MAY_CHANGE, STEPS
+from components.steps.catalog import STEPS
+from components.steps.training_parameters import MAY_CHANGE
 from components.tracking.data import log_extensions, log_lineage, log_splits
 from components.tracking.run import TrackedRun
 from components.tracking.series import Series, began_now

@@ -17,9 +17,9 @@ from components.artifacts import Artifact, open_artifact, open_input, publishing
 from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
-from components.steps.batch_size import require_divisible
-from components.steps.catalog import LOCAL, MPIJOB, LaunchParameters
+from components.steps.catalog import LaunchParameters
 from components.steps.recorded import recorded
+from components.steps.training_parameters import LOCAL, MPIJOB, require_divisible
 from components.storage import is_uri
 from components.tasks import TaskDefinition, missing_column
 from components.tracking import TrackedRun, complete_training, data_name, training_run

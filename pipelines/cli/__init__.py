@@ -1,4 +1,4 @@
-"""The ``kfrec`` command; each command is a module of ``pipelines.cli.commands``."""
+"""The ``kfrec`` command. Every command imports all modules here, so slow imports belong inside functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, stopping_in_order
 from components.steps.parser import Parser
 from components.utf8 import restart_in_utf8
-from pipelines.cli.commands import every_command
+from pipelines.cli import cluster, preparation, recommend, run, runs, serve
+from pipelines.cli.options import Command
+
+COMMANDS: dict[str, Command] = dict(
+    sorted(item for module in (cluster, preparation, recommend, run, runs, serve) for item in module.COMMANDS.items())
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,9 +49,10 @@ def parser() -> argparse.ArgumentParser:
     made = Parser(prog="kfrec", description="From raw logs to a trained, evaluated and registered model.")
     made.add_argument("--debug", action="store_true", help="show the traceback of an error")
     made.add_argument("--version", action="version", version=f"%(prog)s {images.VERSION}")
+    made.set_defaults(parser=made)  # for kfrec completion
     commands = made.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name, command in every_command().items():
-        own = commands.add_parser(name, help=command.SUMMARY, epilog=getattr(command, "EPILOG", None))
+    for name, command in COMMANDS.items():
+        own = commands.add_parser(name, help=command.summary, epilog=command.epilog or None)
         command.add_arguments(own)
         own.set_defaults(execute=command.execute)
     return made

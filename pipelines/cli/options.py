@@ -1,11 +1,13 @@
-"""Options that several commands share, and readers of their values."""
+"""What commands share: their interface, options, and readers of the options' values."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from components.errors import KfrecError
 from components.images import REGISTRY
@@ -15,12 +17,30 @@ if TYPE_CHECKING:
     from pipelines.runs.record import RunRecord
 
 WORKDIR = "runs"
+# The default ports of kfrec ui and kfrec serve.
+UI_PORT, SERVE_PORT = 5000, 5001
 # Help text of a model argument.
 REGISTERED_OR_FOLDER = (
     "name@alias or name/version of a registered model, a run of --workdir or last, or the folder that the train step "
     "wrote"
 )
 PARAMETERS_LISTED = "kfrec parameters --model NAME lists what --set can set."
+
+
+class Command(NamedTuple):
+    """A command of ``kfrec``.
+
+    Attributes:
+        summary: one line of ``kfrec --help``.
+        add_arguments: adds the command's arguments to its parser.
+        execute: runs the command and returns the exit status; a KfrecError reports bad input.
+        epilog: the end of its help.
+    """
+
+    summary: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    execute: Callable[[argparse.Namespace], int]
+    epilog: str = ""
 
 
 def add_pipeline(parser: argparse.ArgumentParser) -> None:
@@ -163,3 +183,32 @@ def input_file(option: str, named: str) -> Path:
     if not path.is_file():
         raise KfrecError(f"{named}: no such file; check the path")
     return path
+
+
+def require_free(port: int, *, free: bool = True) -> None:
+    """Checks that a server can listen on a port.
+
+    Args:
+        port: of a command.
+        free: whether it must be unused, too.
+
+    Raises:
+        KfrecError: it cannot.
+    """
+    if not 1 <= port <= 65_535:
+        raise KfrecError(f"--port {port} is not a valid port; give one from 1 to 65535")
+    if not free:
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise KfrecError(f"--port {port} cannot be used ({error.strerror}); give another one") from None
+
+
+def free_port() -> int:
+    """An unused port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

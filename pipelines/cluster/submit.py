@@ -1,4 +1,4 @@
-"""Starts one run on a cluster."""
+"""Starts one run on a cluster, with checked parameters."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
-from pipelines.chain import Chain
+from components.secrets import without_passwords
+from components.tracking.champion import require_task_early
+from components.tracking.store import tracking_uri
+from pipelines.chain import Chain, chain_inputs, divided, joined
 from pipelines.cluster.connection import explained, may_pass, namespace_of, pages, status_of
-from pipelines.cluster.parameters import checked_for_cluster, inputs_of
 from pipelines.cluster.progress import ENDED
 from pipelines.cluster.versions import NAME, ensure_version, fitted, pipeline_id, pipeline_name
-from pipelines.defaults import Pipeline
+from pipelines.defaults import CLUSTER_DEFAULTS, Pipeline
+from pipelines.form import pipeline_inputs
+from pipelines.parameters import checked, pipeline_parameters
 
 if TYPE_CHECKING:
     from kfp import Client
@@ -31,7 +36,7 @@ class Submission:
     Attributes:
         ir: the compiled pipeline.
         pipeline: its definition's name and choices.
-        values: pipeline parameters by name, unchecked.
+        values: pipeline parameters by name, of ``checked_for_cluster``.
         experiment: KFP experiment, created if it does not exist.
         name: of the run; empty is schedule, or else pipeline, and time.
         schedule: that starts the run; empty is none.
@@ -53,12 +58,11 @@ def submit(client: Client, host: str, wanted: Submission, echo: Callable[[str], 
     """Starts a run and returns its identifier.
 
     Raises:
-        KfrecError: a bad parameter, or KFP refuses or does not answer.
+        KfrecError: KFP refuses or does not answer.
     """
     from kfp_server_api import ApiException
     from urllib3.exceptions import HTTPError
 
-    values = checked_for_cluster(wanted.values, wanted.pipeline)
     with explained(host):
         version = ensure_version(client, wanted.ir)
         echo(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")
@@ -69,7 +73,7 @@ def submit(client: Client, host: str, wanted: Submission, echo: Callable[[str], 
                 fitted(wanted.name) or f"{_prefix(wanted.schedule or version.pipeline)}{time.strftime(_TIME)}",
                 pipeline_id=version.pipeline_id,
                 version_id=version.version_id,
-                params=inputs_of(values, wanted.pipeline),
+                params=inputs_of(wanted.values, wanted.pipeline),
                 pipeline_root=wanted.pipeline_root or None,
                 service_account=wanted.service_account or None,
             )
@@ -137,3 +141,48 @@ def _experiment_id(client: Client, name: str) -> str:
         if status_of(error) != 409:
             raise
         return str(client.get_experiment(experiment_name=name, namespace=space).experiment_id)
+
+
+def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> dict[str, Any]:
+    """``pipelines.parameters.checked`` with the cluster's defaults.
+
+    Raises:
+        KfrecError: as there; or a value holds a password, which KFP would store and show to every viewer of the run.
+    """
+    if not isinstance(pipeline, Pipeline):
+        parts = zip(divided(pipeline, values), pipeline, strict=True)
+        return joined(pipeline, *(checked_for_cluster(part, training) for part, training in parts))
+    arguments = checked(values, pipeline, CLUSTER_DEFAULTS)
+    for name, shown in without_passwords(arguments).items():
+        if shown != arguments[name]:
+            raise KfrecError(
+                f"parameter {name}={shown!r}: KFP keeps parameters and shows them, passwords too; leave it out, and "
+                "give the download step a secret with a netrc file: secrets and environment (NETRC) of its settings"
+            )
+    return arguments
+
+
+def inputs_of(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> dict[str, Any]:
+    """The inputs of the compiled pipeline for checked values by pipeline-wide name."""
+    if isinstance(pipeline, Pipeline):
+        return pipeline_inputs(pipeline, values)
+    return chain_inputs(pipeline, values)
+
+
+def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> None:
+    """Refuses a run whose model would meet a champion of another task, if MLFLOW_TRACKING_URI is a server.
+
+    Otherwise, without MLflow here, or if the server does not answer, the first step of the run that reaches the
+    cluster's server looks.
+
+    Raises:
+        KfrecError: the champion's task is known to be another one.
+    """
+    if not isinstance(pipeline, Pipeline):
+        for part, training in zip(divided(pipeline, values), pipeline, strict=True):
+            require_task_on_server(part, training)
+        return
+    name = "registered_model"
+    known = pipeline_parameters(pipeline, CLUSTER_DEFAULTS)
+    if name in known and tracking_uri().startswith("http") and find_spec("mlflow"):
+        require_task_early(values.get(name, known[name].default), pipeline.choices["task"])

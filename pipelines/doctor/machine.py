@@ -19,8 +19,8 @@ from components.errors import KfrecError
 from components.private import SAFE_PATH
 from components.train.launching.gloo import loopback_problem
 from components.train.launching.mpi import LIBRARY, mpi_environment
+from pipelines.cli.options import UI_PORT, free_port, require_free
 from pipelines.doctor.examination import Check, Finding, examine, missing, note, ok
-from pipelines.ports import UI_PORT, free_port, require_free
 
 # `kfrec run` with defaults writes 70 MB.
 _DISK = 500_000_000

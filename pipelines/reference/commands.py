@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from components.steps.catalog import STEPS, Step
-from pipelines.cli import parser
-from pipelines.cli.commands import every_command
+from pipelines.cli import COMMANDS, parser
 
 _HEAD = """# Commands
 
@@ -27,7 +26,7 @@ parameters as options: [parameters](parameters.md).
 
 def reference() -> str:
     """The page as Markdown."""
-    summaries = {name: command.SUMMARY for name, command in every_command().items()}
+    summaries = {name: command.summary for name, command in COMMANDS.items()}
     sections = [_HEAD, _table(("command", "what it does"), _links(summaries))]
     for name, own in commands_of(parser()).items():
         sections.append(_command(f"kfrec {name}", own, summaries[name]))

@@ -12,8 +12,9 @@ from components.artifacts import Artifact, open_artifact
 from components.download.changes import changed_files
 from components.errors import KfrecError
 from components.parameters import build, parameters_of
-from components.steps.catalog import MAY_CHANGE, STEPS
+from components.steps.catalog import STEPS
 from components.steps.recorded import EXTENSION, FILE, recorded
+from components.steps.training_parameters import MAY_CHANGE
 from components.train.checkpoints.after_failure import has_checkpoint, made_with
 from pipelines.defaults import Pipeline
 from pipelines.parameters import BOUND, step_parameters

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from pipelines.cluster.parameters import checked_for_cluster, inputs_of
+from pipelines.cluster.submit import checked_for_cluster, inputs_of
 from pipelines.compilation import compiled
 from pipelines.defaults import Pipeline
 from pipelines.task_settings import load_settings

@@ -13,7 +13,7 @@ import yaml
 
 from pipelines.cli import main, parser
 from pipelines.cli.options import pipeline_of
-from pipelines.cluster.parameters import checked_for_cluster
+from pipelines.cluster.submit import checked_for_cluster
 from pipelines.parameters import parse_assignment
 from tests.fakes.kfp_api import KfpApi
 from tests.manifests.pods import violations

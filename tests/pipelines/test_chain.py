@@ -14,7 +14,7 @@ from components.registry import model
 from components.steps.command import DEFAULTS
 from pipelines.chain import FIRST, Chain, chain_inputs, chain_of, chain_parameters, divided
 from pipelines.cli import main
-from pipelines.cluster.parameters import checked_for_cluster
+from pipelines.cluster.submit import checked_for_cluster
 from pipelines.compilation import compiled
 from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline
 from pipelines.form import field_names

@@ -3,13 +3,12 @@ import subprocess
 import pytest
 
 from components import registry
-from pipelines.cli import main
-from pipelines.cli.commands import every_command
+from pipelines.cli import COMMANDS, main
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("kfrec ''", set(every_command())), ("kfrec run --model ''", set(registry.names(registry.MODELS)))],
+    [("kfrec ''", set(COMMANDS)), ("kfrec run --model ''", set(registry.names(registry.MODELS)))],
 )
 def test_bash_completes_commands_and_models(words: str, expected: set[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0

@@ -10,7 +10,7 @@ import pytest
 from components import registry
 from components.errors import KfrecError
 from pipelines.cli import main
-from pipelines.cluster.parameters import checked_for_cluster
+from pipelines.cluster.submit import checked_for_cluster
 from pipelines.defaults import CLUSTER_DEFAULTS, TRAINING, Pipeline
 from pipelines.local import arguments_of
 from pipelines.parameters import checked, pipeline_parameters

@@ -10,8 +10,7 @@ import yaml
 
 from components import registry
 from components.parameters import parameters_of, plain
-from components.steps.catalog import STEPS
-from components.steps.catalog.steps import owners_of
+from components.steps.catalog import STEPS, owners_of
 from pipelines.defaults import CLUSTER_DEFAULTS, TRAINING, Pipeline, every_pipeline, local_defaults
 from pipelines.parameters import pipeline_parameters
 

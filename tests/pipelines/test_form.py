@@ -9,7 +9,7 @@ import pytest
 from components import registry
 from components.steps.catalog import STEPS
 from pipelines.chain import chain_form, chain_of
-from pipelines.cluster.parameters import checked_for_cluster, inputs_of
+from pipelines.cluster.submit import checked_for_cluster, inputs_of
 from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline, every_pipeline
 from pipelines.form import field_names, form, options_name, pipeline_inputs
 from pipelines.parameters import pipeline_parameters

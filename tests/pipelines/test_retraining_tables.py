@@ -16,9 +16,9 @@ from components.steps.command import call
 from components.train import step as train_step
 from components.training_log import read_log
 from pipelines.defaults import RETRAINING, TRAINING, Pipeline
+from pipelines.definitions import training_arguments
 from pipelines.local import arguments_of
 from pipelines.parameters import step_parameters
-from pipelines.retraining import training_arguments
 from tests.train.in_process import InProcess
 
 PIPELINE = Pipeline(RETRAINING, "dlrm")

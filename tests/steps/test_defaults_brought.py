@@ -41,7 +41,7 @@ def declare(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def _replace(monkeypatch: pytest.MonkeyPatch, kind: str, **changes: Any) -> None:
     load = getattr(registry, kind)
-    for place in ("components.steps.catalog.steps", "components.registry"):
+    for place in ("components.steps.catalog", "components.registry"):
         monkeypatch.setattr(f"{place}.{kind}", lambda name: dataclasses.replace(load(name), **changes))
 
 

@@ -22,7 +22,7 @@ from components.datasets.outbrain.raw_files import DAY
 from components.datasets.outbrain.synthetic import draw_displays, make_world
 from components.errors import KfrecError
 from components.metrics import auc_of_histograms
-from components.shared_parameters import SYNTHETIC
+from components.parameters import SYNTHETIC
 
 # Utilities are between -BOUND and BOUND; rows whose utilities fall into one bin count as ties.
 _BOUND, _BINS = 12.0, 1 << 20

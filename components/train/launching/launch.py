@@ -20,7 +20,8 @@ from components.lifetime import as_parent
 from components.parameters import parameters_of, plain
 from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
-from components.steps.catalog import MPI, LaunchParameters, worker_parameters
+from components.steps.catalog import LaunchParameters, worker_parameters
+from components.steps.training_parameters import MPI
 from components.train.launching.gloo import ranks_of_this_machine
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_processes

@@ -16,11 +16,12 @@ from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.models.ops.choice import has_gpu
 from components.native import arrays
+from components.parameters import PREBATCH_SIZES
 from components.records import Records
 from components.records.files import rows_per_file
 from components.records.lanes import files_of_rows, lanes_of, needed_files, rows_before, rows_of_part
-from components.steps.batch_size import require_divisible
-from components.steps.catalog import PREBATCH_SIZES, WorkerParameters
+from components.steps.catalog import WorkerParameters
+from components.steps.training_parameters import require_divisible
 from components.train.loop.memory import cache_bytes
 from components.train.loop.ranks import Ranks
 from components.train.loop.transfer import Transfer, id_type, transfer

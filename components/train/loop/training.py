@@ -17,7 +17,7 @@ from components.errors import KfrecError
 from components.feature_spec.spec import VALIDATION
 from components.models.optimizers.groups import Optimizers
 from components.progress import emit
-from components.steps.catalog import BEST, LAST
+from components.steps.training_parameters import BEST, LAST
 from components.storage import is_uri
 from components.tasks import TaskDefinition
 from components.train.checkpoints.checkpoint import (

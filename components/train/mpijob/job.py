@@ -18,8 +18,8 @@ from components.cluster.owner import Owner
 from components.cluster.template import NO_MESH, container, named, own_labels, pod_spec
 from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS
-from components.steps.batch_size import require_whole_pods
 from components.steps.catalog import LaunchParameters
+from components.steps.training_parameters import require_whole_pods
 from components.train.launching.launch import MODULE
 from components.train.mpijob.settings import MOUNT_PATHS, SHARED_MEMORY, STAGING, TEMPORARY, JobSettings
 

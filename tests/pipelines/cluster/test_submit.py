@@ -41,7 +41,7 @@ def test_a_run_is_made_from_a_version_that_holds_the_compiled_pipeline(
     run_id = submit(
         client,
         url,
-        Submission(ir, Pipeline(), {"epochs": "1", "source": "gs://b/d"}, pipeline_root="gs://b/r"),
+        Submission(ir, Pipeline(), {"epochs": 1, "source": "gs://b/d"}, pipeline_root="gs://b/r"),
         told.append,
     )
     (version,) = api.versions.values()

@@ -19,8 +19,8 @@ import pytest
 
 from pipelines.cli import main
 from pipelines.defaults import PIPELINES, TRAINING
+from pipelines.definitions import up_to
 from pipelines.runs.record import read_record
-from pipelines.training import up_to
 from tests.harm.test_kills import alive, end, nothing_goes_on, started
 from tests.test_secrets import CANARY, CREDENTIALS, holds_canary
 from tests.waiting import LONGEST, wait_for

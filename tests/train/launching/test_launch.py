@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from components.errors import KfrecError, WorkerCrashed
-from components.steps.batch_size import require_divisible
 from components.steps.catalog import STEPS
+from components.steps.training_parameters import require_divisible
 from components.train.launching.launch import LocalLauncher, worker_arguments
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_processes

@@ -1,4 +1,4 @@
-"""``kfrec run``: a pipeline on this machine."""
+"""Commands that train on this machine: ``kfrec run`` and ``kfrec sweep``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from components.errors import KfrecError
 from components.secrets import without_password
 from pipelines.cli.options import (
     PARAMETERS_LISTED,
+    Command,
     add_after,
     add_pipeline,
+    add_registry,
     add_set,
     add_tracked_workdir,
     output_of,
@@ -24,13 +26,11 @@ from pipelines.cli.options import (
 from pipelines.defaults import Pipeline
 from pipelines.parameters import parse_assignment
 
-SUMMARY = "run a pipeline on this machine"
-EPILOG = PARAMETERS_LISTED
 # Parameters that may name the run of an earlier model: for its weights, or for its vocabulary alone.
 _WEIGHTS, _VOCABULARY = ("warm_start_path", "continue_path"), "workflow"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
     add_pipeline(parser)
     parser.add_argument(
         "--source", metavar="WHERE", help="folder, http(s)://, gs:// or s3:// prefix, or synthetic (default)"
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tracked_workdir(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     from pipelines.local import resume, run
 
     values = dict(parse_assignment(text) for text in options.set)
@@ -148,3 +148,44 @@ def _resumed(options: argparse.Namespace) -> Path:
             f"{run.tracking_uri}, which --resume cannot change; leave it out"
         )
     return run.folder
+
+
+def _sweep_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="YAML with model, search and budget")
+    parser.add_argument("--katib", action="store_true", help="only write a Katib Experiment for a cluster")
+    add_registry(parser)
+    parser.add_argument(
+        "--data", metavar="RUN", help="reuse the data of this run where the sweep would prepare the same"
+    )
+    add_tracked_workdir(parser)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from pipelines.sweep.plan import load_plan
+
+    path = Path(options.file)
+    plan = load_plan(path)
+    if options.katib:
+        import yaml
+
+        from pipelines.sweep.katib import experiment
+
+        print(yaml.safe_dump(experiment(plan, path, options.registry), sort_keys=False), end="")
+        return 0
+    from pipelines.runs.record import find_run
+    from pipelines.sweep.local import sweep
+
+    use_store_of(options)
+    workdir = workdir_of(options)
+    data = find_run(workdir, options.data) if options.data is not None else None
+    best = sweep(plan, path, workdir, data)
+    scores = f"validation {plan.metric.label} {best.score:.4f}, test {plan.primary.label} {best.test:.4f}"
+    print(f"best     trial {best.trial}, {scores}")
+    print(f"model    {best.model}\nrun it   {best.command}")
+    return 0
+
+
+COMMANDS = {
+    "run": Command("run a pipeline on this machine", _run_arguments, _run, PARAMETERS_LISTED),
+    "sweep": Command("search for the parameters that train the best model", _sweep_arguments, _sweep),
+}

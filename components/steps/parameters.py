@@ -1,11 +1,10 @@
-"""Parameters of the steps but training: from raw files to records, and of those that judge and use a model."""
+"""Parameters of the steps but training: from raw files to records, and of those that evaluate and use a model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.parameters import param
-from components.shared_parameters import (
+from components.parameters import (
     DATA_VERSION,
     DATASET,
     EVALUATION_BATCH_SIZE,
@@ -18,6 +17,7 @@ from components.shared_parameters import (
     SEED,
     SYNTHETIC,
     TASK,
+    param,
 )
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
-from components.steps.catalog import REGISTERED_MODEL
+from components.parameters import REGISTERED_MODEL
 from components.tasks.pairing import RETRIEVED
 from components.temporary import temporary_folder
 from pipelines.cli.options import (
     REGISTERED_OR_FOLDER,
+    Command,
     add_tracked_workdir,
     input_file,
     output_of,
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
     from components.scoring import RawModel
     from components.scoring.catalogue import Catalogue
 
-SUMMARY = "list the items that a user, or every user, would most likely choose next"
 _CHAMPION = f"{REGISTERED_MODEL.default}@champion"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("user", metavar="USER", nargs="?", help="id of the user")
     parser.add_argument("--all", action="store_true", help="all users of the data, instead of USER; needs --output")
     parser.add_argument(
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tracked_workdir(parser)
 
 
-def execute(options: argparse.Namespace) -> int:
+def _recommend(options: argparse.Namespace) -> int:
     from components.predict.formats import rows_file
     from components.predict.model import named_model
     from components.predict.recommend import candidates_in, exclusions_in
@@ -232,3 +232,10 @@ def _say(catalogue: Catalogue, unknown: int) -> None:
         print(f"the model {catalogue.note}")
     if unknown:
         print(f"{unknown:,} ids of users and histories are unknown to the model")
+
+
+COMMANDS = {
+    "recommend": Command(
+        "list the items that a user, or every user, would most likely choose next", _arguments, _recommend
+    )
+}

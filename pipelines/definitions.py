@@ -1,4 +1,11 @@
-"""The training pipeline: download -> preprocess -> tfrecord -> train -> evaluate -> register."""
+"""The pipelines for KFP's compiler and kfp.local.
+
+training: download -> preprocess -> tfrecord -> train -> evaluate -> register
+retraining: find -> training, if there is enough new data
+prediction: predict
+
+kfp.local supports no conditions, so ``pipelines.local`` runs the two parts of a retraining in sequence.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +21,7 @@ from components import registry
 from components.parameters import Parameter
 from components.steps.catalog import STEPS
 from components.steps.command import DEFAULTS, OPTIONS
-from pipelines.defaults import PIPELINES, TRAINING, Pipeline
+from pipelines.defaults import DECIDED, PIPELINES, TRAINING, Pipeline
 from pipelines.form import Field, field_names, form, options_name, options_of
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier
@@ -161,4 +168,62 @@ def training_pipeline(
         lambda given: _wire(pipeline, known, given, configure, earlier, last),
         form(pipeline, known, field_names(pipeline) if fields is None else fields),
         returns,
+    )
+
+
+def training_arguments(pipeline: Pipeline, values: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the training pipeline: the retraining's own and the find step's results."""
+    own = {name: values[name] for name in pipeline_parameters(pipeline.of_kind(TRAINING)) if name not in DECIDED}
+    return own | {name: decision[name] for name in DECIDED}
+
+
+def retraining_pipeline(
+    pipeline: Pipeline,
+    configure: Configure = lambda task, step: None,
+    defaults: Mapping[str, Any] | None = None,
+) -> GraphComponent:
+    """The pipeline for KFP's compiler.
+
+    Args:
+        pipeline: of the kind retraining.
+        configure: applies cluster settings to each task.
+        defaults: local or cluster defaults of parameters.
+    """
+    known = pipeline_parameters(pipeline, defaults)
+    training = pipeline.of_kind(TRAINING)
+    fields = field_names(training) | set(DECIDED)
+    own = {name: parameter.default for name, parameter in known.items()}
+    train = training_pipeline(training, configure, own, fields=fields)
+
+    def wire(given: Mapping[str, Any]) -> None:
+        decision = task_of("find", pipeline, known, given)
+        configure(decision, "find")
+        decided = {name: decision.outputs[name] for name in DECIDED}
+        passed = {name: given[name] for name in form(training, known, fields)}
+        with dsl.If(decision.outputs["proceed"] == True, name="new-data"):  # noqa: E712
+            train(**passed, **decided)
+
+    summary = "Trains on the newest data version, if there is new data, and compares the model with the champion."
+    return kfp_pipeline(pipeline.kfp_name, summary, wire, form(pipeline, known, field_names(pipeline)))
+
+
+def prediction_pipeline(
+    pipeline: Pipeline,
+    configure: Configure = lambda task, step: None,
+    defaults: Mapping[str, Any] | None = None,
+) -> GraphComponent:
+    """The pipeline for KFP's compiler or kfp.local.
+
+    Args:
+        pipeline: of the kind prediction.
+        configure: applies cluster settings to each task.
+        defaults: local or cluster defaults of parameters.
+    """
+    known = pipeline_parameters(pipeline, defaults)
+    summary = "Scores files of raw rows with a registered model and writes the scores beside them."
+    return kfp_pipeline(
+        pipeline.kfp_name,
+        summary,
+        lambda given: configure(task_of("predict", pipeline, known, given), "predict"),
+        form(pipeline, known, field_names(pipeline)),
     )

@@ -1,4 +1,4 @@
-"""``kfrec submit``: a pipeline on a cluster."""
+"""Commands for a cluster: ``kfrec compile`` writes the pipelines for it, ``kfrec submit`` runs one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import math
 import threading
 from pathlib import Path
 
+from components import registry
 from components.crash import describe_exception
 from components.errors import KfrecError
 from components.secrets import without_password
 from pipelines.cli.options import (
     PARAMETERS_LISTED,
+    Command,
     add_after,
+    add_choices,
     add_endpoint,
     add_pipeline,
     add_registry,
@@ -20,13 +23,47 @@ from pipelines.cli.options import (
     add_settings,
     pipeline_of,
 )
-from pipelines.parameters import parse_assignment
-
-SUMMARY = "run a pipeline on a cluster"
-EPILOG = PARAMETERS_LISTED
+from pipelines.defaults import CLUSTER_DEFAULTS, TRAINING, Pipeline, every_pipeline
+from pipelines.parameters import checked, parse_assignment
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _compile_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", default="", metavar="NAME", help="only the pipelines of this model (default: all models)"
+    )
+    add_choices(parser)
+    add_after(parser)
+    parser.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
+    add_settings(parser)
+    add_registry(parser)
+
+
+def _compile(options: argparse.Namespace) -> int:
+    from pipelines.chain import Chain, chain_of
+    from pipelines.compilation import write_compiled
+    from pipelines.task_settings import load_settings
+
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    if options.model:
+        registry.model(options.model)
+    elif options.dataset or options.task or options.after:
+        raise KfrecError("--dataset, --task and --after need a --model; name the model whose pipelines to write")
+    plain = [
+        one._replace(dataset=options.dataset, task=options.task)
+        for one in every_pipeline()
+        if options.model in ("", one.model)
+    ]
+    for pipeline in plain:
+        checked({}, pipeline, CLUSTER_DEFAULTS)
+    pipelines: list[Pipeline | Chain] = [*plain]
+    if options.after:
+        pipelines = [chain_of(options.after, Pipeline(TRAINING, options.model, options.dataset, options.task))]
+    for path in write_compiled(Path(options.output), settings, pipelines):
+        print(path)
+    return 0
+
+
+def _submit_arguments(parser: argparse.ArgumentParser) -> None:
     add_pipeline(parser)
     add_set(parser)
     add_after(parser)
@@ -66,12 +103,17 @@ def _check(options: argparse.Namespace) -> None:
         raise KfrecError(f"--pipeline-root {root}: KFP keeps it and shows it, passwords too; leave the password out")
 
 
-def execute(options: argparse.Namespace) -> int:
+def _submit(options: argparse.Namespace) -> int:
     from pipelines.chain import chain_of
     from pipelines.cluster.connection import connect, host_of
-    from pipelines.cluster.parameters import checked_for_cluster, require_task_on_server
     from pipelines.cluster.progress import follow, steps_of
-    from pipelines.cluster.submit import Submission, submit, unfinished
+    from pipelines.cluster.submit import (
+        Submission,
+        checked_for_cluster,
+        require_task_on_server,
+        submit,
+        unfinished,
+    )
     from pipelines.compilation import compiled
     from pipelines.task_settings import load_settings
 
@@ -112,3 +154,11 @@ def execute(options: argparse.Namespace) -> int:
         raise KfrecError(
             f"cannot follow the run, which continues at {host}/#/runs/details/{run_id}: {describe_exception(error)}"
         ) from error
+
+
+COMMANDS = {
+    "compile": Command(
+        "write the pipelines as KFP's IR YAML and as Kubernetes manifests", _compile_arguments, _compile
+    ),
+    "submit": Command("run a pipeline on a cluster", _submit_arguments, _submit, PARAMETERS_LISTED),
+}

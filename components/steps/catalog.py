@@ -1,4 +1,8 @@
-"""The steps: their parameters, with those that a data set, model or task brings, their inputs and outputs."""
+"""The single definition of every step: its parameters, with those of a data set, model or task, inputs and outputs.
+
+The command lines, the KFP components, the pipeline's inputs and the docs are generated from it. Names and defaults of
+the training parameters are those of the public SIM documentation.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from components.datasets.parameters import PreprocessParameters
 from components.errors import KfrecError
 from components.parameters import Parameter, joined, parameters_of, pipeline_name
 from components.registry import dataset, model, task
-from components.steps.catalog.data import (
+from components.steps.parameters import (
     DownloadParameters,
     EvaluateParameters,
     FindParameters,
@@ -19,7 +23,7 @@ from components.steps.catalog.data import (
     RegisterParameters,
     TfrecordParameters,
 )
-from components.steps.catalog.training import LaunchParameters, WorkerParameters
+from components.steps.training_parameters import LaunchParameters, WorkerParameters
 
 # The parameters that select what brings defaults to every step.
 _MODEL_TYPE, _TASK, _DATASET = "model_type", "task", "dataset"

@@ -1,0 +1,122 @@
+"""Commands that use a model on rows: ``kfrec predict``, ``serve`` and ``serve-manifest``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from components.errors import KfrecError
+from components.parameters import parameters_of
+from components.private import SAFE_PATH
+from components.steps.parameters import PredictParameters
+from components.temporary import temporary_folder
+from pipelines.cli.options import (
+    REGISTERED_OR_FOLDER,
+    SERVE_PORT,
+    Command,
+    add_registry,
+    add_tracked_workdir,
+    input_file,
+    output_of,
+    require_free,
+    run_of_model,
+    use_store_of,
+)
+
+(_BATCH_SIZE,) = (p for p in parameters_of(PredictParameters) if p.name == "prediction_batch_size")
+
+
+def _predict_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=REGISTERED_OR_FOLDER)
+    parser.add_argument("--input", required=True, metavar="FILE", help="*.parquet, *.csv[.gz] or *.jsonl[.gz]")
+    parser.add_argument("--output", required=True, metavar="FILE", help="the same, with the scores")
+    parser.add_argument(
+        "--batch-size", default=_BATCH_SIZE.default, metavar="N", help="rows at a time (default %(default)s)"
+    )
+    add_tracked_workdir(parser)
+
+
+def _predict(options: argparse.Namespace) -> int:
+    from components.predict.formats import rows_file
+    from components.predict.model import named_model
+    from components.predict.scoring import replacing, score_file
+
+    use_store_of(options)
+    source, target = input_file("--input", options.input), Path(options.output)
+    rows = _BATCH_SIZE.parse(options.batch_size)
+    rows_file(target)
+    run = run_of_model(options, options.model)
+    with (
+        temporary_folder(),
+        named_model(output_of(run, "train", "model") if run else options.model) as named,
+        replacing(target, [source], named.raw.outputs) as partial,
+    ):
+        counts = score_file(named.raw, rows_file(source), partial, rows_file(target), rows, f"scoring {source.name}")
+    print(f"{named.description}: {counts.summary}\n{target}")
+    return 0
+
+
+def _serve_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", metavar="MODEL", help="name@alias or name/version of a registered model, a run of --workdir or last"
+    )
+    parser.add_argument("--port", type=int, default=SERVE_PORT, help="default %(default)s")
+    parser.add_argument("--print-only", action="store_true", help="only print the command, do not start the server")
+    add_tracked_workdir(parser)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from components.predict.model import version_of
+    from components.tracking.store import tracking_uri
+
+    use_store_of(options)
+    run = run_of_model(options, options.model)
+    named = options.model
+    if run is not None:
+        registered = run.summary().get("registered")
+        if not registered:
+            raise KfrecError(f"run {run.name} ({run.state_now()}) has registered no model; see kfrec runs")
+        named = f"{registered['model']}/{registered['version']}"
+    held = version_of(named)
+    require_free(options.port, free=not options.print_only)
+    command = ["mlflow", "models", "serve", "--model-uri", f"models:/{held.name}/{held.version}"]
+    command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(options.port)]
+    print(
+        f"{held.name} version {held.version} at http://127.0.0.1:{options.port}/invocations   "
+        f"(stop with Ctrl-C; every user of this machine can call it)\n{' '.join(command)}",
+        flush=True,
+    )
+    if not options.print_only:
+        here = Path(sys.executable).parent
+        # mlflow looks for uvicorn on the path.
+        path = os.pathsep.join((str(here), os.environ.get("PATH", os.defpath)))
+        os.execve(
+            here / "mlflow", command, os.environ | SAFE_PATH | {"MLFLOW_TRACKING_URI": tracking_uri(), "PATH": path}
+        )
+    return 0
+
+
+def _manifest_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="name@alias or name/version; an alias becomes its version now")
+    parser.add_argument("--name", default="kfrec", help="of the InferenceService (default %(default)s)")
+    add_registry(parser)
+    add_tracked_workdir(parser)
+
+
+def _manifest(options: argparse.Namespace) -> int:
+    from components.predict.model import version_of
+    from pipelines.serving import rendered
+
+    use_store_of(options)
+    held = version_of(options.model)
+    print(rendered(held.name, str(held.version), options.name, options.registry), end="")
+    return 0
+
+
+COMMANDS = {
+    "predict": Command("score a file of raw rows", _predict_arguments, _predict),
+    "serve": Command("serve a registered model on this machine", _serve_arguments, _serve),
+    "serve-manifest": Command("write a KServe InferenceService for a registered model", _manifest_arguments, _manifest),
+}
