@@ -1,7 +1,8 @@
-"""Retry policy: exponential backoff and a retry budget."""
+"""The retries of requests to a service: exponential backoff, with a budget of tries or of time."""
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -26,13 +27,15 @@ class Retry:
         attempts: tries in a row before giving up.
         first_wait: longest wait after the first failure, in seconds.
         longest_wait: no wait is longer, even if the server asks for it; in seconds.
+        seconds: time without an answer after which ``call`` gives up.
         remedy: advice for the user after the last failed try.
         sleep: the sleep function.
     """
 
-    attempts: int
+    attempts: float
     first_wait: float = 0.5
     longest_wait: float = 600.0
+    seconds: float = math.inf
     remedy: str = "check that the service answers and run again"
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
@@ -43,7 +46,7 @@ class Retry:
             Unreachable: that was the last try.
         """
         if failures >= self.attempts:
-            raise Unreachable(f"{url}: gave up after {failures} tries ({reason}); {self.remedy}") from reason
+            raise self._given_up(failures, url, reason) from reason
         wait = min(60.0, self.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
         self.sleep(min(self.longest_wait, max(wait, getattr(reason, "wait", 0.0))))
 
@@ -53,10 +56,15 @@ class Retry:
         Raises:
             Unreachable: every try failed.
         """
-        failures = 0
+        failures, until = 0, time.monotonic() + self.seconds
         while True:
             try:
                 return question(*args, **named)
             except Unavailable as error:
                 failures += 1
+                if time.monotonic() > until:
+                    raise self._given_up(failures, url, error) from error
                 self.after_failure(failures, url, error)
+
+    def _given_up(self, failures: int, url: str, reason: Exception) -> Unreachable:
+        return Unreachable(f"{url}: gave up after {failures} tries ({reason}); {self.remedy}")

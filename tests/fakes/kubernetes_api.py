@@ -313,7 +313,7 @@ class _Handler(QuietHandler):
         if pod not in state.pods:
             self._status(404, "NotFound", f'pods "{pod}" not found')
             return
-        drop = state.drop_after.pop(0) if state.drop_after and query.get("follow") == "True" else None
+        drop = state.drop_after.pop(0) if state.drop_after and query.get("follow") == "true" else None
         since = ""
         if "sinceSeconds" in query:
             begin = time.time() - float(query["sinceSeconds"])
@@ -325,7 +325,7 @@ class _Handler(QuietHandler):
             with state.changed:
                 lines = [line for line in state.logs[pod][position:] if line >= since]
                 position = len(state.logs[pod])
-                ended = pod in state.finished_logs or pod not in state.pods or query.get("follow") != "True"
+                ended = pod in state.finished_logs or pod not in state.pods or query.get("follow") != "true"
                 if not lines and not ended and not state.down.is_set():
                     state.changed.wait(0.2)
             for line in lines:

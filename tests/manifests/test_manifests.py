@@ -15,7 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from components.cluster.rights import RIGHTS
+from components.cluster.api import RIGHTS
 from components.cluster.template import own_labels
 from components.images import VERSION
 from components.settings_file import load_settings_file

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from components.cluster.api import Cluster, Refused
-from components.cluster.owner import Owner
-from components.cluster.pods import diagnosed
+from components.cluster.pods import Owner, diagnosed
 from components.errors import KfrecError
 from components.train.mpijob.job import ATTEMPT_LABEL, DIGEST, TRAINING_LABEL, digest
 from components.train.mpijob.reasons import condition, outcome

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.cluster.api import Kind
-from components.cluster.owner import Owner
+from components.cluster.pods import Owner
 from components.cluster.template import NO_MESH, container, named, own_labels, pod_spec
 from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS

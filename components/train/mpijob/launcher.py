@@ -17,8 +17,7 @@ from typing import Any
 from tqdm import tqdm
 
 from components.cluster.api import Cluster, Refused, connect
-from components.cluster.owner import Owner, find_owner, own_pod
-from components.cluster.pods import diagnosed, exit_of
+from components.cluster.pods import Owner, diagnosed, exit_of, find_owner, own_pod
 from components.errors import KfrecError, Unreachable
 from components.lifetime import stopping_in_order
 from components.settings_file import load_settings_file

@@ -9,17 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlsplit
 
-from kubernetes.client import ApiClient
-from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from components.cluster.api import Json, NoCluster, Refused, find_cluster, impatient_client, refused
+from components.cluster.api import ApiServer, Json, NoCluster, Refused, find_cluster
 from components.errors import KfrecError
 from components.settings_file import merge, parse_yaml, with_additions
 from components.steps.catalog import LaunchParameters
 from components.train.mpijob.settings import JobSettings
+from pipelines.cluster.connection import version_in
 from pipelines.task_settings import ClusterSettings
 
 CONFIG_MAP, SECRET = "config map", "secret"
@@ -32,23 +31,24 @@ _TO_LOG_IN = (302, 401, 403)
 TIMEOUT = (4.0, 20.0)  # to connect, to read; seconds
 # The default namespace of KFP.
 KFP_NAMESPACE = "kubeflow"
+# The config map of KFP's manifests, and its key with the version.
+INSTALL_CONFIG, _VERSION = "pipeline-install-config", "appVersion"
+# The field of the health response that tells where pipelines are stored, and the first version that has it.
+_FIELD, _SINCE = "pipeline_store", (2, 14)
 # MLflow's client would retry for minutes.
 _SHORT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
 
 
-class Kubernetes:
-    """An API server, asked without retries.
-
-    Args:
-        namespace: where kfrec is installed.
+class Kubernetes(ApiServer):
+    """An API server.
 
     Attributes:
-        host: its address.
+        namespace: where kfrec is installed.
     """
 
-    def __init__(self, client: ApiClient, namespace: str) -> None:
-        self._client, self.namespace = client, namespace
-        self.host = str(client.configuration.host)
+    def __init__(self, namespace: str) -> None:
+        super().__init__()
+        self.namespace = namespace
 
     def get(self, path: str, **query: str) -> Json | None:
         """The object at a path, or None if there is none.
@@ -58,9 +58,9 @@ class Kubernetes:
             KfrecError: it did not answer.
         """
         try:
-            return self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
-        except Refused as no:
-            if no.status == 404:
+            return self._ask("GET", path, query)
+        except Refused as refused:
+            if refused.status == 404:
                 return None
             raise
 
@@ -68,33 +68,21 @@ class Kubernetes:
         """An object of the core group in a namespace, by default kfrec's; see ``get``."""
         return self.get(f"/api/v1/namespaces/{namespace or self.namespace}/{plural}/{quote(name, safe='')}")
 
-    def post(self, path: str, body: Json, headers: dict[str, str] | None = None) -> Json:
+    def post(self, path: str, body: Json, headers: dict[str, str]) -> Json:
         """The API server's response to a posted object; see ``get``."""
-        return self._ask("POST", path, body, headers or {})
+        return self._ask("POST", path, body=body, headers=headers)
 
     def served(self, group: str, plural: str) -> list[str]:
         """The served versions of a resource, from API discovery; see ``get``."""
-        group_list = self.get(f"/apis/{group}") or {}
-        versions = [entry["version"] for entry in group_list.get("versions", ())]
-        return [version for version in versions if plural in self._plurals(f"/apis/{group}/{version}")]
+        versions = [entry["version"] for entry in (self.get(f"/apis/{group}") or {}).get("versions", ())]
+        resources = {version: (self.get(f"/apis/{group}/{version}") or {}).get("resources", ()) for version in versions}
+        return [version for version in versions if plural in {each["name"] for each in resources[version]}]
 
-    def _plurals(self, path: str) -> set[str]:
-        return {resource["name"] for resource in (self.get(path) or {}).get("resources", ())}
-
-    def _ask(self, method: str, path: str, body: Json | None = None, headers: dict[str, str] | None = None) -> Json:
+    def _ask(self, method: str, path: str, query: Json | None = None, **options: Any) -> Json:
         try:
-            said = self._client.call_api(
-                path, method, body=body, header_params={"Accept": "application/json", **(headers or {})},
-                response_type="object", auth_settings=["BearerToken"], _return_http_data_only=True,
-                _request_timeout=TIMEOUT,
-            )  # fmt: skip
-        except ApiException as error:
-            raise refused(error) from error
+            return self.request(method, path, query, timeout=TIMEOUT, **options)
         except HTTPError as error:
             raise KfrecError(f"{self.host}: does not answer ({type(error).__name__})") from None
-        if not isinstance(said, dict):
-            raise KfrecError(f"{self.host}: answers with a page that is not the Kubernetes API, perhaps a login page")
-        return said
 
 
 @dataclass(frozen=True)
@@ -223,7 +211,7 @@ def _find(namespace: str) -> tuple[Kubernetes | None, str, str]:
         own = find_cluster()
     except NoCluster as error:
         return None, f"no cluster ({error}); run in a pod, or set KUBECONFIG", ""
-    kubernetes = Kubernetes(impatient_client(), namespace or own or KFP_NAMESPACE)
+    kubernetes = Kubernetes(namespace or own or KFP_NAMESPACE)
     try:
         version = str((kubernetes.get("/version") or {}).get("gitVersion", "of unknown version"))
     except KfrecError as error:
@@ -267,3 +255,33 @@ def _job(settings: ClusterSettings, held: tuple[Held, ...]) -> tuple[JobSettings
         return merge({source: parse_yaml(source, text) for source, text in texts.items()}, JobSettings), ""
     except KfrecError as error:
         return JobSettings(), str(error)
+
+
+def kfp_version(examined: Examined, health: Mapping[str, Any]) -> tuple[str, tuple[int, int] | None]:
+    """The version for the user, and the oldest one that it can be; None if nothing tells.
+
+    Images that are built without a tag report "unknown"; then KFP's config map has it, unless it may not be read.
+
+    Args:
+        examined: the installation.
+        health: the API server's health response.
+    """
+    for tag in (str(health.get("tag_name", "")), *installed(examined, _VERSION)):
+        if found := version_in({"tag_name": tag}):
+            return tag, found
+    if health.get(_FIELD):
+        return f"{_SINCE[0]}.{_SINCE[1]} or newer", _SINCE
+    return "unknown version", None
+
+
+def installed(examined: Examined, key: str) -> Iterator[str]:
+    """The values of a setting of KFP's installation, in the namespaces that KFP may be in."""
+    if examined.kubernetes is None:
+        return
+    host = urlsplit(examined.endpoint).hostname or ""
+    for namespace in dict.fromkeys([*host.split(".")[1:2], examined.api.namespace, KFP_NAMESPACE]):
+        try:
+            found = examined.api.object(PLURALS[CONFIG_MAP], INSTALL_CONFIG, namespace)
+        except (Refused, KfrecError):
+            continue
+        yield str(((found or {}).get("data") or {}).get(key, ""))

@@ -7,14 +7,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from components.cluster.api import Refused
-from components.cluster.rights import RIGHTS, Right
+from components.cluster.api import RIGHTS, Refused, Right
 from components.errors import KfrecError
 from components.images import REGISTRY
 from components.train.mpijob.job import KIND
 from pipelines.cluster.connection import ask
-from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, PLURALS, SECRET, TIMEOUT, Examined, Held
-from pipelines.doctor.cluster.kfp_version import Version, kfp_version
+from pipelines.doctor.cluster.examined import (
+    CONFIG_MAP,
+    LAUNCHER,
+    PLURALS,
+    SECRET,
+    TIMEOUT,
+    Examined,
+    Held,
+    kfp_version,
+)
 from pipelines.doctor.examination import Finding, missing, note, ok
 
 _APPLY = "kubectl apply -k the overlay"
@@ -203,7 +210,7 @@ def _of_kfp(examined: Examined) -> tuple[Right, ...]:
     return _OF_KFP if oldest < _RESULTS_SINCE else (*_OF_KFP, _RESULTS)
 
 
-def _oldest_kfp(examined: Examined) -> Version | None:
+def _oldest_kfp(examined: Examined) -> tuple[int, int] | None:
     """The oldest version that KFP can be; None if nothing tells."""
     try:
         return kfp_version(examined, ask(examined.endpoint, timeout=TIMEOUT))[1] if examined.endpoint else None

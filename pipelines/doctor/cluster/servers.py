@@ -19,8 +19,7 @@ from components.storage import Store, Unavailable, is_uri, open_store
 from components.storage.s3 import KFP_STORE
 from components.tracking.store import prepare
 from pipelines.cluster.connection import ENDPOINT, ask
-from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, ROOT, TIMEOUT, Examined
-from pipelines.doctor.cluster.kfp_version import kfp_version
+from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, ROOT, TIMEOUT, Examined, kfp_version
 from pipelines.doctor.examination import MISSING, NOTE, Finding, missing, note, ok
 
 # Older servers do not replace the placeholder of the run id: all runs share one literal text.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.cluster.rights import RIGHTS
+from components.cluster.api import RIGHTS
 from tests.cluster import kubectl as k8s
 from tests.cluster.suite.conftest import MANIFESTS, in_namespace
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from components.cluster.api import Patience, connect
-from components.cluster.owner import Owner
+from components.cluster.api import connect
+from components.cluster.pods import Owner
 from components.steps.catalog import LaunchParameters
+from components.storage import Retry
 from components.train.mpijob import watcher
 from components.train.mpijob.job import KIND, mpijob
 from components.train.mpijob.launcher import MpiJobLauncher
@@ -38,8 +40,8 @@ class Place:
     pace: Pace = field(default_factory=lambda: Pace(1, image=0.5, grace=LONGEST, quota=0.1, ending=LONGEST, parting=1))
 
     def launcher(self, owner: Owner | None = None, **changed: Any) -> MpiJobLauncher:
-        patience = Patience(longest=LONGEST, first_wait=0.05, longest_wait=0.2)
-        cluster = connect(KIND, patience=patience, echo=self.told.append)
+        retry = Retry(math.inf, first_wait=0.05, longest_wait=0.2, seconds=LONGEST)
+        cluster = connect(KIND, retry=retry, echo=self.told.append)
         parameters = LaunchParameters(**{"workers": 2, "launcher": "mpijob", "restarts": 0, **changed})
         return MpiJobLauncher(cluster, TRAINING, parameters, self.settings, owner, self.pace, self.told.append)
 

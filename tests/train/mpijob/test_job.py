@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 import yaml
 
-from components.cluster.owner import Owner
+from components.cluster.pods import Owner
 from components.errors import KfrecError
 from components.images import VERSION
 from components.settings_file import load_settings_file

@@ -16,9 +16,10 @@ from types import SimpleNamespace
 import pytest
 
 from components.cluster import api
-from components.cluster.owner import Owner
+from components.cluster.pods import Owner
 from components.errors import KfrecError
 from components.lifetime import VARIABLE, start_time
+from components.storage import retry
 from components.train.mpijob import watcher
 from components.train.mpijob.job import KIND
 from components.train.mpijob.settings import JobSettings
@@ -157,7 +158,7 @@ def test_a_step_killed_without_time_leaves_a_job_that_goes_with_its_workflow(pla
     program = """
 import sys
 from pathlib import Path
-from components.cluster.owner import Owner
+from components.cluster.pods import Owner
 from components.steps.catalog import LaunchParameters
 from components.train.mpijob.job import KIND
 from components.train.mpijob.settings import JobSettings
@@ -191,11 +192,12 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(place: Make) -> No
 
 def test_an_api_server_may_be_away_for_half_a_minute(place: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     faster = 10  # the client's clock
-    clock = SimpleNamespace(monotonic=lambda: faster * time.monotonic(), sleep=lambda wait: time.sleep(wait / faster))
-    monkeypatch.setattr(api, "time", clock)
+    clock = SimpleNamespace(monotonic=lambda: faster * time.monotonic())
+    for module in (api, retry):
+        monkeypatch.setattr(module, "time", clock)
     here = place(slowly(3.1))
     launcher = here.launcher()
-    launcher._cluster.patience = type(launcher._cluster.patience)()  # as in production
+    launcher._cluster.retry = replace(api.RETRY, sleep=lambda wait: time.sleep(wait / faster))
     joined = in_background(lambda: launcher.run(2, [], here.folder / "worker.log"))
     wait_for(lambda: here.operator.tries)
     here.api.down.set()
@@ -221,7 +223,7 @@ def test_an_api_server_that_has_not_read_the_roles_yet_is_asked_again(place: Mak
 def test_rights_that_are_taken_away_end_the_step(place: Make) -> None:
     here = place(slowly(UNTIL_ENDED))
     launcher = here.launcher()
-    launcher._cluster.patience = type(launcher._cluster.patience)(first_wait=0.05, rights=0.5)
+    launcher._cluster.rights_seconds = 0.5
     joined = in_background(lambda: launcher.run(2, [], here.folder / "log"))
     wait_for(lambda: here.operator.tries)
     here.wait_for_a_look()
@@ -233,7 +235,7 @@ def test_rights_that_are_taken_away_end_the_step(place: Make) -> None:
 def test_an_api_server_that_stays_away_is_given_up_in_one_line(place: Make) -> None:
     here = place(slowly(UNTIL_ENDED))
     launcher = here.launcher()
-    launcher._cluster.patience = type(launcher._cluster.patience)(longest=0.5, first_wait=0.05)
+    launcher._cluster.retry = replace(launcher._cluster.retry, seconds=0.5)
     joined = in_background(lambda: launcher.run(2, [], here.folder / "log"))
     wait_for(lambda: here.operator.tries)
     here.api.down.set()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from components.cluster.api import connect
-from components.cluster.owner import Owner, Pod, find_owner
+from components.cluster.pods import Owner, Pod, find_owner
 from components.train.mpijob.job import KIND
 from tests.fakes.kubernetes_api import NAMESPACE, KubernetesApi, write_kubeconfig
 
