@@ -8,6 +8,7 @@ traceback, and then one line with its type, message and place (``components.cras
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import tempfile
 
@@ -29,6 +30,11 @@ _OS_REMEDIES = {
 
 _FULL_TEMPORARY = "the disk of temporary files is full; free some space, or point TMPDIR to another folder"
 _LITTLE = 1 << 20  # bytes of a disk that is full, whose last blocks hold no more of a file
+# OpenSSL's reason in the text of an error, and the words that tell reasons apart.
+_REASON = re.compile(r"certificate verify failed: (.*?)(?: \(_ssl|['\"]|$)")
+_UNTRUSTED = ("self-signed", "self signed", "unable to get")
+_OF_ANOTHER = "mismatch"
+_OUT_OF_DATE = ("expired", "not yet valid")
 
 # Characters of a message: a value of the input may have millions.
 _LONGEST = 2000
@@ -70,3 +76,29 @@ def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
     if remedy is None:
         return None
     return KfrecError(f"{error.filename or path or 'output folder'}: {remedy}")
+
+
+def certificate_problem(error: BaseException) -> str:
+    """What is wrong with a server's certificate, and the remedy; empty if the error is of another kind.
+
+    From Python 3.13 on a client checks certificates strictly by RFC 5280: a private authority's may lack an extension
+    that earlier versions did not ask for.
+
+    Args:
+        error: of requests, urllib3, botocore or MLflow, whose text holds OpenSSL's reason.
+    """
+    found = _REASON.search(str(error))
+    if not found:
+        return ""
+    reason = found[1]
+    if any(word in reason for word in _UNTRUSTED):
+        return "its certificate is not trusted; set REQUESTS_CA_BUNDLE to the file of its certificate authority"
+    if _OF_ANOTHER in reason:
+        return f"its certificate is of another host ({reason}); name the host as the certificate does"
+    if any(word in reason for word in _OUT_OF_DATE):
+        return f"{reason}; renew its certificate, or set the clock of this machine"
+    return (
+        f"its certificate is refused ({reason}); renew it and that of its authority with the extensions of RFC 5280 "
+        "(keyUsage, subjectKeyIdentifier, authorityKeyIdentifier), or run kfrec on Python 3.12, which does not ask for "
+        "them"
+    )

@@ -122,20 +122,22 @@ def end_with_parent(number: int = signal.SIGTERM) -> None:
 
 def descendants(pid: int) -> list[int]:
     """All descendants of ``pid``, parents first."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            children.setdefault(int(_fields(stat)[1]), []).append(int(stat.parent.name))
-    result = list(children.get(pid, ()))
-    for child in result:
-        result += children.get(child, ())
-    return result
+    import psutil
+
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def start_time(pid: int) -> str:
-    """When a running process started, in clock ticks since boot; empty if it does not exist."""
+    """When a running process started, in clock ticks since boot; empty if it does not exist.
+
+    psutil's time is one of the clock, which may be set while the process runs.
+    """
     try:
-        fields = _fields(Path(f"/proc/{pid}/stat"))
+        # After the name, which may contain spaces and brackets: state, parent and the following fields of proc(5).
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
     return "" if fields[0] in "ZX" else fields[19]
@@ -180,8 +182,3 @@ def _wait_for_end(pid: int, started: str) -> None:
             select.select([descriptor], [], [])
     finally:
         os.close(descriptor)
-
-
-def _fields(stat: Path) -> list[str]:
-    """State, parent and the following fields of proc(5)'s stat; the name may contain spaces and brackets."""
-    return stat.read_text().rpartition(")")[2].split()

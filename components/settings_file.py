@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import yaml
 from pydantic import BeforeValidator, ConfigDict, Strict, StringConstraints, ValidationError, create_model
 
-from components import plain_yaml
 from components.errors import KfrecError
 from components.parameters import QUANTITY, unknown_parameter
 
 S = TypeVar("S")
+_LARGEST = 1_000_000  # values of a YAML document
 # Types of settings beside Python's own: a Kubernetes quantity, text or a whole number; and a list, kept as a tuple.
 Quantity = Annotated[
     str, StringConstraints(pattern=f"^(?:{QUANTITY})$"), BeforeValidator(lambda v: str(v) if type(v) is int else v)
@@ -53,7 +53,7 @@ def parse_yaml(source: str, text: str) -> dict[str, Any]:
         KfrecError: the text is not YAML or holds something else; the message begins with ``source`` (the file).
     """
     try:
-        body = plain_yaml.parse(text)
+        body = plain_yaml(text)
     except yaml.YAMLError as error:
         raise KfrecError(f"{source}: not YAML ({' '.join(str(error).split())}); correct it") from None
     return require_mapping(source, {} if body is None else body)
@@ -164,3 +164,45 @@ def merge(bodies: Mapping[str, Mapping[str, Any]], kind: type[S]) -> S:
         return kind(**values)
     except ValueError as error:
         raise KfrecError(f"{next(iter(bodies))}: {error}") from None
+
+
+def plain_yaml(text: str) -> Any:
+    """The value of a YAML document from others, whose few hundred bytes of aliases may describe gigabytes.
+
+    Raises:
+        yaml.YAMLError: the text is not YAML, sets a key twice, is nested too deeply, or its aliases expand to more than
+            a million values.
+    """
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _values(node, {}) > _LARGEST:
+            raise yaml.YAMLError(f"its aliases (*name) expand to more than {_LARGEST:,} values")
+        return loader.construct_document(node)
+    except RecursionError:
+        raise yaml.YAMLError("nested too deeply") from None
+    finally:
+        loader.dispose()
+
+
+def _values(node: yaml.Node, counted: dict[int, int]) -> int:
+    """Values in a node, those behind aliases included; infinitely many where an alias is within its own anchor."""
+    if id(node) not in counted:
+        counted[id(node)] = _LARGEST + 1  # until it is known
+        if isinstance(node, yaml.MappingNode):
+            _require_unique(node)
+        children = node.value if isinstance(node, yaml.CollectionNode) else []
+        pairs = (child for entry in children for child in (entry if isinstance(entry, tuple) else (entry,)))
+        counted[id(node)] = 1 + sum(_values(child, counted) for child in pairs)
+    return counted[id(node)]
+
+
+def _require_unique(node: yaml.MappingNode) -> None:
+    """Rejects a mapping that sets a key twice, of which PyYAML would take the last value."""
+    seen: set[str] = set()
+    for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+        if key.value in seen:
+            raise yaml.YAMLError(f"line {key.start_mark.line + 1} sets {key.value} a second time")
+        seen.add(key.value)

@@ -24,7 +24,7 @@ import yaml
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from components import plain_yaml
+from components.settings_file import plain_yaml
 
 ROOT = Path(__file__).parents[1]
 LOCK, KNOWN = ROOT / "uv.lock", ROOT / "docs" / "security.md"
@@ -83,7 +83,7 @@ def read_records(place: Path) -> Iterator[dict[str, Any]]:
             if path.suffix == ".json":
                 yield json.loads(path.read_text())
             elif path.suffix in (".yaml", ".yml"):
-                yield plain_yaml.parse(path.read_text())
+                yield plain_yaml(path.read_text())
         return
     with zipfile.ZipFile(place) as archive:
         for name in archive.namelist():

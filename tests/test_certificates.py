@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from components.certificates import certificate_problem
-from components.errors import KfrecError
+from components.errors import KfrecError, certificate_problem
 from components.storage.opening import open_store
 from components.tracking.failures import unusable
 from tests.cluster.certificates import Authority

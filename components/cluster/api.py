@@ -20,8 +20,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from components.certificates import certificate_problem
-from components.errors import KfrecError
+from components.errors import KfrecError, certificate_problem
 from components.lifetime import Stopped
 from components.storage import Retry, Unavailable
 

@@ -42,17 +42,9 @@ from components.scoring.raw_ids import raw_ids
 from components.steps.catalog import EvaluateParameters
 from components.steps.recorded import recorded
 from components.tasks import Measured, Scores, TaskDefinition, missing_column
-from components.tracking import (
-    TrackedRun,
-    complete_training,
-    data_name,
-    log_extensions,
-    log_lineage,
-    log_profile,
-    log_splits,
-    metric_name,
-    tracked_run,
-)
+from components.tracking.data import data_name, log_extensions, log_lineage, log_profile, log_splits, metric_name
+from components.tracking.run import TrackedRun, tracked_run
+from components.tracking.trained import complete_training
 
 
 def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, Any]:

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from components import plain_yaml
 from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 from components.feature_spec.vocabulary import Vocabulary, read_vocabularies
+from components.settings_file import plain_yaml
 
 FILENAME = "feature_spec.yaml"
 # Section of the metadata of samples in parquet: feature to column, if these differ.
@@ -219,7 +219,7 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
     path = Path(folder) / filename
     require_listed(Path(folder), [filename])
     try:
-        body = plain_yaml.parse(path.read_text())
+        body = plain_yaml(path.read_text())
     except FileNotFoundError:
         raise KfrecError(f"{path}: missing; give a folder that the tfrecord step wrote, or add the file") from None
     except UnicodeDecodeError:

@@ -29,8 +29,8 @@ from components.scoring.catalogue import Catalogue
 from components.scoring.choices import Choices, choices_in, ranks_of
 from components.scoring.pair import PAIR_FILES, RANKER, RETRIEVER, Pair, is_pair, load_pair, note_pair, paired
 from components.tasks import Difference
-from components.tracking import TrackedRun
 from components.tracking.champion import champion_of, download_version
+from components.tracking.run import TrackedRun
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.register.gate import CHALLENGER, Decision
 from components.register.logged import Logged, requirements
-from components.tracking import TrackedRun
 from components.tracking.champion import CHAMPION, champion_of, using_store_of, versions_of
+from components.tracking.run import TrackedRun
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion

@@ -33,8 +33,9 @@ from components.steps.catalog import RegisterParameters
 from components.steps.recorded import recorded
 from components.tasks import Metric, TaskDefinition
 from components.tasks.pairing import require_names
-from components.tracking import log_extensions, tracked_run
 from components.tracking.champion import require_name
+from components.tracking.data import log_extensions
+from components.tracking.run import tracked_run
 
 _EXAMPLE_ROWS = 3
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import sys
 import time
 import traceback
@@ -23,17 +25,20 @@ from components.parameters import Parameter, build, parameters_of, unknown_param
 from components.progress import emit, emitting
 from components.secrets import with_passwords
 from components.steps.catalog import STEPS, Step
-from components.steps.mounted import use_mounted_environment
-from components.steps.parser import Parser, add_argument, chosen
+from components.steps.parser import Parser, add_argument, chosen, restart_in_utf8
 from components.storage import is_uri, require_folder
 from components.temporary import temporary_folder
-from components.utf8 import restart_in_utf8
 
 # Inputs of a step's KFP component that are JSON objects: what a run sets by pipeline-wide name, and all that it may
 # set, with the defaults. Other parameters are inputs of their own.
 OPTIONS, DEFAULTS = "options", "defaults"
 # The key of a sentence about the outcome that a step may return with its counts and results.
 SUMMARY = "summary"
+# The folders of the settings that a cluster mounts: a file for each environment variable. Kubernetes keeps internal
+# entries (..data) next to them. kfp-kubernetes requires that a secret or a config map exists to map it to a variable; a
+# volume may be optional (kubeflow/pipelines issue 11401).
+_MOUNTED = Path("/etc/kfrec")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def command(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -78,6 +83,13 @@ def component(name: str, arguments: Mapping[str, Any]) -> Any:
     if status:
         sys.exit(status)
     return namedtuple("Results", step.results)(**returned[0]) if step.results else None
+
+
+def use_mounted_environment(root: Path = _MOUNTED) -> None:
+    """Sets the variables in the folders below ``root``, without a trailing newline; those that are set already win."""
+    for file in sorted(root.glob("*/*"), reverse=True):
+        if _VARIABLE.fullmatch(file.name) and file.is_file():
+            os.environ.setdefault(file.name, file.read_text().rstrip("\r\n"))
 
 
 def _component(step: Step, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

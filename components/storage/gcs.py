@@ -14,8 +14,7 @@ from google.auth import exceptions as auth
 from google.cloud import storage
 from google.cloud.storage.retry import DEFAULT_RETRY
 
-from components.certificates import certificate_problem
-from components.errors import KfrecError
+from components.errors import KfrecError, certificate_problem
 from components.storage.checksum import Checksum
 from components.storage.opening import bucket_and_prefix
 from components.storage.store import Changed, ObjectInfo, Store, Unavailable

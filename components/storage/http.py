@@ -12,8 +12,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import requests
 import urllib3
 
-from components.certificates import certificate_problem
-from components.errors import KfrecError
+from components.errors import KfrecError, certificate_problem
 from components.secrets import HIDDEN, without_password
 from components.storage.blocked import session
 from components.storage.checksum import Checksum

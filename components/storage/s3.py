@@ -16,8 +16,7 @@ from botocore import UNSIGNED
 from botocore import exceptions as boto
 from botocore.config import Config
 
-from components.certificates import certificate_problem
-from components.errors import KfrecError
+from components.errors import KfrecError, certificate_problem
 from components.storage.blocked import require_no_metadata
 from components.storage.checksum import Checksum, md5_from_hex
 from components.storage.opening import bucket_and_prefix

@@ -107,13 +107,13 @@ def _schema_revisions() -> tuple[set[str], set[str]]:
 
 def _opened_by(database: Path) -> int | None:
     """The pid of another process with the file open, as far as this user may see."""
+    import psutil
+
     wanted = {str(database.resolve()) + suffix for suffix in ("", *_COMPANIONS)}
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # ended meanwhile, or another user's
-            if int(process.name) != os.getpid() and any(
-                str(f.readlink()) in wanted for f in (process / "fd").iterdir()
-            ):
-                return int(process.name)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # ended meanwhile, or another user's
+            if process.pid != os.getpid() and any(file.path in wanted for file in process.open_files()):
+                return int(process.pid)
     return None
 
 

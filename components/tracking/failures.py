@@ -6,8 +6,7 @@ import re
 from http import HTTPStatus
 from typing import Any
 
-from components.certificates import certificate_problem
-from components.errors import KfrecError, Unreachable
+from components.errors import KfrecError, Unreachable, certificate_problem
 from components.secrets import without_password
 
 _WORDS = 200

@@ -18,8 +18,8 @@ from components.parameters import parameters_of
 from components.steps.catalog import STEPS
 from components.steps.training_parameters import MAY_CHANGE
 from components.tracking.data import log_extensions, log_lineage, log_splits
+from components.tracking.live import Series, began_now
 from components.tracking.run import TrackedRun
-from components.tracking.series import Series, began_now
 from components.training_log import LOG, TRAINING, points_of, scores_of
 
 # The results of a training, in addition to the scores of the exported epoch.

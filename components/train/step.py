@@ -22,10 +22,11 @@ from components.steps.recorded import recorded
 from components.steps.training_parameters import LOCAL, MPIJOB, require_divisible
 from components.storage import is_uri
 from components.tasks import TaskDefinition, missing_column
-from components.tracking import TrackedRun, complete_training, data_name, training_run
 from components.tracking.champion import require_task_early
-from components.tracking.live import TrainingRun
-from components.tracking.trained import final_metrics, log_start
+from components.tracking.data import data_name
+from components.tracking.live import TrainingRun, training_run
+from components.tracking.run import TrackedRun
+from components.tracking.trained import complete_training, final_metrics, log_start
 from components.train.checkpoints.after_failure import kept_on_failure, require_one_start
 from components.train.failure import failing_once
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher, worker_arguments

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from components import images
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, stopping_in_order
-from components.steps.parser import Parser
-from components.utf8 import restart_in_utf8
+from components.steps.parser import Parser, restart_in_utf8
 from pipelines.cli import cluster, preparation, recommend, run, runs, serve
 from pipelines.cli.options import Command
 

@@ -31,7 +31,7 @@ def _runs_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _runs(options: argparse.Namespace) -> int:
-    from pipelines.runs.listing import listed, table
+    from pipelines.runs.compare import listed, table
     from pipelines.runs.record import every_run
 
     damaged: list[KfrecError] = []

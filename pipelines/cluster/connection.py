@@ -17,8 +17,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.utils import select_proxy
 
-from components.certificates import certificate_problem
-from components.errors import KfrecError
+from components.errors import KfrecError, certificate_problem
 
 if TYPE_CHECKING:
     from kfp import Client

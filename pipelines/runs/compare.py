@@ -1,10 +1,11 @@
-"""Compares two runs, and tests whether the difference of their models is significant."""
+"""Runs side by side: the list of all, and two in detail, with a test of whether their models differ significantly."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,16 @@ from components.errors import KfrecError
 from components.feature_spec.side_tables import side_tables
 from components.metrics import CONFIDENCE, Interval
 from components.tasks import RESAMPLES, TaskDefinition, difference_of, measured_with
-from pipelines.runs.record import RunRecord
+from pipelines.runs.record import RUNNING, RunRecord
+from pipelines.screen import duration
+from pipelines.summary import warnings_of
 
 # The artifacts before the model, and the displayed length of their digests.
 _DATA = ("raw", "parquet", "tfrecord")
 _SHOWN = 12
+# Warnings that a row names; --json has all.
+_NAMED = 2
+_COLUMNS = ("run", "state", "model", "started", "duration", "metric", "warnings", "verdict")
 
 
 @dataclass(frozen=True)
@@ -225,3 +231,56 @@ def _shown(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value) or "''"
+
+
+def listed(run: RunRecord) -> dict[str, Any]:
+    """A run as a row; of a running or killed run, ``seconds`` end at its last finished step."""
+    state, score = run.state_now(), primary_score(run)
+    registered = run.summary().get("registered", {})
+    return {
+        "run": run.name,
+        "state": state,
+        "pipeline": run.pipeline.kind,
+        "model": run.pipeline.model,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(run.started)),
+        "seconds": round(run.seconds, 1),
+        "metric": score[0] if score else None,
+        "score": score[1] if score else None,
+        "registered": registered.get("model"),
+        "version": registered.get("version"),
+        "alias": registered.get("alias"),
+        "warnings": [warning["about"] for warning in warnings_of(run.steps)],
+        "message": run.message,
+        "folder": str(run.folder),
+    }
+
+
+def table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """One line per run, oldest first."""
+    rows = [_COLUMNS, *map(_row, runs)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
+    verdict = (
+        f"version {run['version']}, {run['alias']}" if run["alias"] else run["message"].partition("; resume with")[0]
+    )
+    return (
+        run["run"],
+        run["state"],
+        run["model"],
+        run["started"][:16].replace("T", " "),
+        "" if run["state"] == RUNNING else duration(run["seconds"]),
+        "" if run["score"] is None else f"{run['metric']} {run['score']:.4f}",
+        _shortened(run["warnings"]),
+        verdict,
+    )
+
+
+def _shortened(warnings: Sequence[str]) -> str:
+    """Number and names of warnings, such as "3: psi reviews rating, new reviews user, …"."""
+    more = ["…"] if len(warnings) > _NAMED else []
+    return f"{len(warnings)}: {', '.join([*warnings[:_NAMED], *more])}" if warnings else ""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.secrets import without_passwords
-from components.tracking import start_nested, tracked_run
+from components.tracking.run import start_nested, tracked_run
 from pipelines.local import arguments_of, check_environment, train
 from pipelines.runs.earlier import Earlier, finished_steps
 from pipelines.runs.lifecycle import begin, running, tracked_at
@@ -28,7 +28,7 @@ from pipelines.sweep.trial import SCREEN, Pruned, at_a_time, evaluate, run_trial
 if TYPE_CHECKING:
     import optuna
 
-    from components.tracking import TrackedRun
+    from components.tracking.run import TrackedRun
 
 SWEEP = "sweep.json"
 # Beside it: the plan, and Optuna's storage.

@@ -30,7 +30,7 @@ from components.scoring.model import MODEL_FILES
 from components.scoring.recommend import recommend
 from components.scoring.two_stages import TwoStages
 from components.steps.catalog import STEPS
-from components.tracking import tracked_run
+from components.tracking.run import tracked_run
 from pipelines.cli import main
 from tests.fakes.known_scores import add_counts, make_known_model, make_known_retriever
 from tests.fakes.small_shop import NAMES, make_data

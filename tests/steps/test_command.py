@@ -1,4 +1,5 @@
 import errno
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from components.artifacts.folder import open_artifact
 from components.parameters import parameters_of
 from components.steps.catalog import STEPS
-from components.steps.command import command, component
+from components.steps.command import command, component, use_mounted_environment
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -134,3 +135,31 @@ def test_a_wrong_option_is_one_line_in_the_first_second(
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: download: {message}") and not (tmp_path / "raw").exists()
+
+
+def test_mounted_files_named_like_variables_become_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret, job = tmp_path / "mlflow", tmp_path / "job"
+    for folder in (secret / "..data", job):
+        folder.mkdir(parents=True)
+    (secret / "..data" / "KFREC_TEST_PASSWORD").write_text("s3cret\n")
+    # As the kubelet lays a volume out: the file is a link into ..data.
+    (secret / "KFREC_TEST_PASSWORD").symlink_to("..data/KFREC_TEST_PASSWORD")
+    (job / "mpijob.yaml").write_text("image: x\n")
+    monkeypatch.setattr(os, "environ", {"OWN": "1"})
+    use_mounted_environment(tmp_path)
+    assert os.environ == {"OWN": "1", "KFREC_TEST_PASSWORD": "s3cret"}
+
+
+def test_a_mounted_variable_that_is_set_already_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "KFREC_TEST_SET").write_text("mounted")
+    (tmp_path / "config" / "KFREC_TEST_UNSET").write_text("mounted")
+    monkeypatch.setattr(os, "environ", {"KFREC_TEST_SET": "own"})
+    use_mounted_environment(tmp_path)
+    assert os.environ == {"KFREC_TEST_SET": "own", "KFREC_TEST_UNSET": "mounted"}
+
+
+def test_a_machine_without_mounts_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {})
+    use_mounted_environment(tmp_path / "absent")
+    assert os.environ == {}

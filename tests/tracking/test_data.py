@@ -8,7 +8,8 @@ import pytest
 from mlflow import MlflowClient
 
 from components.artifacts import Artifact, open_artifact, publishing
-from components.tracking import data_name, log_lineage, log_splits, tracked_run
+from components.tracking.data import data_name, log_lineage, log_splits
+from components.tracking.run import tracked_run
 
 
 def records(folder: Path, **download: Any) -> Artifact:

@@ -14,8 +14,8 @@ import pytest
 from mlflow.exceptions import MlflowException, RestException
 
 from components.errors import KfrecError
-from components.tracking import tracked_run
 from components.tracking.database import prepare_database
+from components.tracking.run import tracked_run
 from components.tracking.store import prepare
 from tests.fakes.handler import answering
 

@@ -17,7 +17,9 @@ from components.artifacts import open_artifact
 from components.errors import KfrecError
 from components.lifetime import Stopped
 from components.steps.catalog import STEPS, LaunchParameters
-from components.tracking import complete_training, tracked_run, training_run
+from components.tracking.live import training_run
+from components.tracking.run import tracked_run
+from components.tracking.trained import complete_training
 from components.train.step import run as train
 from components.training_log import LOG, TRAINING, points_of, read_log
 from tests.train.dataset import write_dataset

@@ -12,8 +12,7 @@ import pytest
 from mlflow import MlflowClient
 
 from components.errors import KfrecError
-from components.tracking import tracked_run
-from components.tracking.run import end_failed
+from components.tracking.run import end_failed, tracked_run
 
 
 def test_steps_of_one_pipeline_run_share_one_mlflow_run(store: str) -> None:
@@ -105,7 +104,7 @@ def test_a_pipeline_run_that_fails_after_its_last_tracked_step_is_failed(store: 
 
 _OPEN_A_RUN = """
 import sys, time
-from components.tracking import tracked_run
+from components.tracking.run import tracked_run
 with tracked_run("killed", sys.argv[1]) as run:
     print(run.id, flush=True)
     time.sleep(3600)
@@ -216,7 +215,7 @@ def test_artifacts_of_an_sqlite_store_lie_beside_the_database(
 
 
 def test_the_default_store_is_a_database_under_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from components.tracking import tracking_uri
+    from components.tracking.store import tracking_uri
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)

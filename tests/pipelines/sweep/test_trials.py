@@ -17,7 +17,7 @@ from components.parameters import build, parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import argument_parser
 from components.steps.parser import chosen
-from components.tracking import tracked_run
+from components.tracking.run import tracked_run
 from pipelines.defaults import Pipeline
 from pipelines.local import arguments_of
 from pipelines.runs.record import FAILED, FINISHED, STOPPED, RunRecord
