@@ -54,7 +54,7 @@ class Unreachable(KfrecError):
 
 
 class WorkerCrashed(Exception):
-    """A child process of a step ended by an uncaught exception or a signal; the message tells it in one line."""
+    """A child process of a step ended by an uncaught exception or a signal; the message is one line."""
 
 
 def _is_full(folder: str) -> bool:

@@ -24,18 +24,17 @@ class Stopped(SystemExit):
     """SIGTERM or Ctrl-C ends this process through its ``finally`` blocks.
 
     Attributes:
-        number: the signal.
-        kept: description of what outlives the process, for the message.
+        note: what outlives the process, for the message.
     """
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
         self.number = number
-        self.kept = ""
+        self.note = ""
 
     def __str__(self) -> str:
         how = "interrupted" if self.number == signal.SIGINT else f"stopped by {signal.Signals(self.number).name}"
-        return f"{how}{self.kept}"
+        return f"{how}{self.note}"
 
 
 _handling = threading.Lock()

@@ -41,7 +41,6 @@ def param(
     """Declares a parameter as a dataclass field.
 
     Args:
-        default: default value, of the annotated type.
         help: one sentence, shown on the command line and in the KFP UI.
         unit: what the number counts ("samples", "seconds", "bytes"), empty for a pure number.
         at_least: smallest accepted value.
@@ -198,13 +197,9 @@ def _parse_ints(value: Any) -> Ints:
 _PARSERS: dict[type, Any] = {int: _parse_int, float: _parse_float, bool: _parse_bool, str: str, tuple: _parse_ints}
 
 
+@cache
 def parameters_of(group: type) -> tuple[Parameter, ...]:
     """The parameters that a dataclass declares, in order."""
-    return _parameters_of(group)
-
-
-@cache
-def _parameters_of(group: type) -> tuple[Parameter, ...]:
     hints = get_type_hints(group)
     return tuple(
         Parameter(
@@ -247,7 +242,6 @@ def joined(*groups: type, defaults: tuple[tuple[str, Any], ...] = ()) -> type:
     """One dataclass with the parameters of all ``groups``, in their order; an instance is one of each of them.
 
     Args:
-        groups: dataclasses of parameters.
         defaults: name and value of parameters whose default differs from the declared one.
 
     Raises:
@@ -281,8 +275,6 @@ def unknown_parameter(name: str, known: list[str], listed: str = "") -> str:
     """The error message for an undeclared parameter, with the nearest declared name.
 
     Args:
-        name: that is not declared.
-        known: the declared names.
         listed: says where they are listed, if nothing is near; empty lists them here.
     """
     import difflib

@@ -36,7 +36,6 @@ def require_inside(folder: Path, path: Path) -> None:
 
     Args:
         folder: the folder, which may itself be reached by links.
-        path: a file below it.
 
     Raises:
         KfrecError: the file, or a folder on the way, is such a link.

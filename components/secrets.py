@@ -44,7 +44,7 @@ def without_passwords(values: dict[str, Any]) -> dict[str, Any]:
     return {name: without_password(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
-def handed_over(values: Mapping[str, Any]) -> str:
+def secrets_variable(values: Mapping[str, Any]) -> str:
     """The content of VARIABLE for values that are shown ``without_passwords``."""
     texts = {value for value in values.values() if isinstance(value, str)}
     return json.dumps({shown: text for text in texts if (shown := without_password(text)) != text})

@@ -92,7 +92,6 @@ def checked(source: str, values: Any, kind: type) -> dict[str, Any]:
 
     Args:
         source: file and key, for messages.
-        values: parsed YAML.
         kind: a dataclass whose fields have the types of this module, or others that pydantic validates.
 
     Raises:
@@ -152,7 +151,6 @@ def merge(bodies: Mapping[str, Mapping[str, Any]], kind: type[S]) -> S:
 
     Args:
         bodies: file, for messages, to the mapping in it; the first is the base that the others add to.
-        kind: see ``checked``.
 
     Raises:
         KfrecError: see ``checked``; or ``kind`` raises ValueError because the settings are inconsistent.

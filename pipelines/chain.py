@@ -33,7 +33,6 @@ class Chain(NamedTuple):
 
     Attributes:
         first: the training whose model the second one starts from, or ranks the candidates of.
-        second: the other training.
     """
 
     first: Pipeline
@@ -101,10 +100,6 @@ class Chain(NamedTuple):
 def chain_of(first: str, second: Pipeline) -> Chain:
     """The chain of a model's own training and another training.
 
-    Args:
-        first: name of the model.
-        second: the other training.
-
     Raises:
         KfrecError: it is no training, or its model cannot start from this one.
     """
@@ -119,8 +114,8 @@ def chain_of(first: str, second: Pipeline) -> Chain:
         if ends.retrieves or not is_alike or _PAIR_WITH not in pipeline_parameters(second):
             raise KfrecError(f"--after {first}: model {ends.name} does not rank what it retrieves; leave it out")
         return Chain(before, second)
-    kept, known = ends.inherited, pipeline_parameters(Pipeline(TRAINING, begins.name))
-    if not kept or set(kept) - set(known):
+    inherited, known = ends.inherited, pipeline_parameters(Pipeline(TRAINING, begins.name))
+    if not inherited or set(inherited) - set(known):
         raise KfrecError(f"--after {first}: model {second.model} cannot start from its weights; leave it out")
     return Chain(Pipeline(TRAINING, first), second)
 
@@ -131,9 +126,7 @@ def chain_parameters(
     """Parameters by name: those of the second training, and those of the first with FIRST before their names.
 
     Args:
-        chain: the trainings.
         first: local or cluster defaults of the first training.
-        second: those of the second.
     """
     begins, ends = pipeline_parameters(chain.first, first), pipeline_parameters(chain.second, second)
     return {
@@ -146,7 +139,6 @@ def divided(chain: Chain, values: Mapping[str, Any]) -> tuple[dict[str, Any], di
     """The values of a chain's parameters as those of its trainings.
 
     Args:
-        chain: the trainings.
         values: by name, as of ``chain_parameters``.
 
     Raises:
@@ -161,13 +153,7 @@ def divided(chain: Chain, values: Mapping[str, Any]) -> tuple[dict[str, Any], di
 
 
 def joined(chain: Chain, first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of both trainings as those of the chain: the reverse of ``divided``.
-
-    Args:
-        chain: the trainings.
-        first: by name, of the first training.
-        second: of the other training.
-    """
+    """The values of both trainings as those of the chain: the reverse of ``divided``."""
     begins = {f"{FIRST}{name}": value for name, value in first.items() if name not in chain.shared}
     return {**begins, **second}
 
@@ -185,10 +171,6 @@ def chain_fields(chain: Chain) -> tuple[frozenset[str], frozenset[str]]:
 def chain_form(chain: Chain, defaults: Mapping[str, Any]) -> dict[str, Field]:
     """The fields of the form of a chain, by name: those of the first training have FIRST before their names, unless
     both share them.
-
-    Args:
-        chain: the trainings.
-        defaults: local or cluster defaults of parameters.
     """
     begins, ends = (form(each, *of) for each, of in zip(chain, _known_and_fields(chain, defaults), strict=True))
     first = {f"{FIRST}{name}": field for name, field in begins.items() if name not in chain.shared}
@@ -213,13 +195,7 @@ def _known_and_fields(chain: Chain, defaults: Mapping[str, Any]) -> list[tuple[d
 
 
 def chained_pipeline(chain: Chain, configure: Configure, defaults: Mapping[str, Any]) -> GraphComponent:
-    """The pipeline for KFP's compiler.
-
-    Args:
-        chain: the trainings.
-        configure: applies cluster settings to each task.
-        defaults: local or cluster defaults of parameters.
-    """
+    """The pipeline for KFP's compiler."""
     fields = chain_fields(chain)
     (known, _), _ = _known_and_fields(chain, defaults)
     own = {name: parameter.default for name, parameter in known.items()}

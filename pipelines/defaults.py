@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from components import registry
 from components.parameters import MODEL as _MODEL
-from components.steps.catalog import STEPS, brought_layers, defaults_by
+from components.steps.catalog import STEPS, chosen_layers, defaults_by
 
 TRAINING, RETRAINING, PREDICTION = "training", "retraining", "prediction"
 MODEL: str = _MODEL.default
@@ -28,7 +28,6 @@ class Pipeline(NamedTuple):
 
     Attributes:
         kind: one of PIPELINES.
-        model: name of the model.
         dataset: name of the data set; empty is the model's own.
         task: name of the task that evaluates it; empty is the model's own.
     """
@@ -84,7 +83,6 @@ def layers(pipeline: Pipeline, here: bool = False) -> list[tuple[str, Mapping[st
     data set, which hold in every place.
 
     Args:
-        pipeline: the pipeline.
         here: whether it runs on this machine. Published sizes and rates suit batches of many GPUs; these suit up to
             some million samples.
     """
@@ -96,7 +94,7 @@ def layers(pipeline: Pipeline, here: bool = False) -> list[tuple[str, Mapping[st
     )
     return [
         (f"pipeline {pipeline.kind}", PIPELINE_DEFAULTS[pipeline.kind]),
-        *brought_layers(pipeline.choices),
+        *chosen_layers(pipeline.choices),
         *((whose, defaults_by(whose, values, pipeline.choices)) for whose, values in of_place),
     ]
 

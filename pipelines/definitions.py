@@ -84,10 +84,7 @@ def task_of(
     """The task of a step.
 
     Args:
-        known: the pipeline's parameters by pipeline-wide name.
-        given: the values of the form's fields.
         run_id: of the resumed pipeline run; empty is KFP's placeholder.
-        inputs: artifacts by name.
     """
     step = STEPS[name]
     options = {
@@ -116,10 +113,6 @@ def kfp_pipeline(
     """A pipeline with the fields of its form in signature and docstring.
 
     Args:
-        name: in KFP.
-        summary: the first line of its description.
-        wire: creates the tasks, from the values of the fields.
-        fields: by name.
         returns: whether what ``wire`` returns, text, is the pipeline's output.
     """
 
@@ -152,11 +145,7 @@ def training_pipeline(
     """The pipeline for KFP's compiler or kfp.local.
 
     Args:
-        pipeline: of the kind training.
-        configure: applies cluster settings to each task.
-        defaults: local or cluster defaults of parameters.
         earlier: finished steps of an earlier attempt, to reuse their outputs; at least one step must remain.
-        last: the last step to run.
         returns: whether the location of the trained model is the pipeline's output; nothing may be reused then.
         fields: the parameters that are fields of their own, by pipeline-wide name; None is those of the KFP UI.
     """
@@ -182,13 +171,7 @@ def retraining_pipeline(
     configure: Configure = lambda task, step: None,
     defaults: Mapping[str, Any] | None = None,
 ) -> GraphComponent:
-    """The pipeline for KFP's compiler.
-
-    Args:
-        pipeline: of the kind retraining.
-        configure: applies cluster settings to each task.
-        defaults: local or cluster defaults of parameters.
-    """
+    """The pipeline for KFP's compiler."""
     known = pipeline_parameters(pipeline, defaults)
     training = pipeline.of_kind(TRAINING)
     fields = field_names(training) | set(DECIDED)
@@ -212,13 +195,7 @@ def prediction_pipeline(
     configure: Configure = lambda task, step: None,
     defaults: Mapping[str, Any] | None = None,
 ) -> GraphComponent:
-    """The pipeline for KFP's compiler or kfp.local.
-
-    Args:
-        pipeline: of the kind prediction.
-        configure: applies cluster settings to each task.
-        defaults: local or cluster defaults of parameters.
-    """
+    """The pipeline for KFP's compiler or kfp.local."""
     known = pipeline_parameters(pipeline, defaults)
     summary = "Scores files of raw rows with a registered model and writes the scores beside them."
     return kfp_pipeline(

@@ -19,8 +19,6 @@ class Field(NamedTuple):
 
     Attributes:
         plain_type: type of its value in KFP.
-        plain_default: its default.
-        description: shown beside it.
     """
 
     plain_type: type
@@ -43,8 +41,6 @@ def options_of(step: str, pipeline: Pipeline, fields: Collection[str]) -> list[P
     """The parameters of a step that are no fields.
 
     Args:
-        step: its name.
-        pipeline: that it belongs to.
         fields: the parameters that are fields, by pipeline-wide name.
     """
     return [each for each in step_parameters(STEPS[step], pipeline) if each.pipeline_name not in fields]
@@ -54,7 +50,6 @@ def form(pipeline: Pipeline, known: Mapping[str, Parameter], fields: Collection[
     """The fields of a pipeline, by name.
 
     Args:
-        pipeline: the pipeline.
         known: its parameters by pipeline-wide name.
         fields: those that are fields of their own.
     """
@@ -79,8 +74,6 @@ def pipeline_inputs(
     A parameter that two steps share is in the options of both.
 
     Args:
-        pipeline: the pipeline.
-        values: of its parameters, by pipeline-wide name.
         fields: the parameters that are fields of their own; None is those of the KFP UI.
     """
     own = field_names(pipeline) if fields is None else fields

@@ -22,7 +22,7 @@ from components.parameters import build
 from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
 from components.secrets import VARIABLE as SECRETS
-from components.secrets import handed_over, without_passwords
+from components.secrets import secrets_variable, without_passwords
 from components.steps.catalog import STEPS
 from components.steps.training_parameters import MPIJOB
 from components.temporary import temporary_folder
@@ -53,7 +53,6 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
     A retraining finds the newest data first, and trains if there is enough new data.
 
     Args:
-        pipeline: of any kind.
         values: pipeline parameters by name; missing ones take their defaults.
         workdir: folder of runs, the download cache and MLflow's database.
 
@@ -68,7 +67,7 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
     check_environment(pipeline, arguments)
     _check_data(pipeline, arguments)
     record = begin(pipeline, arguments, workdir)
-    _tell_local_defaults(pipeline, arguments, values)
+    _report_local_defaults(pipeline, arguments, values)
     with running(record) as output:
         return _finish(record, Earlier(), output)
 
@@ -93,7 +92,7 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
     # The record omits passwords; the call supplies them.
     arguments = arguments_of(record.pipeline, record.parameters | dict(values), folder.parent)
     check_environment(record.pipeline, arguments)
-    _tell_changes(record, arguments)
+    _report_changes(record, arguments)
     record.parameters = arguments
     os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
     with running(record) as output:
@@ -146,8 +145,8 @@ def _decision(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mappin
     return training_arguments(record.pipeline, record.parameters, results)
 
 
-def _tell_changes(record: RunRecord, arguments: Mapping[str, Any]) -> None:
-    """Tells which parameters of a run change that no finished step has used; for the others, see finished_steps."""
+def _report_changes(record: RunRecord, arguments: Mapping[str, Any]) -> None:
+    """Reports the changed parameters that no finished step has used; for the others, see finished_steps."""
     steps = {
         parameter.pipeline_name: name
         for name in reversed(record.pipeline.steps)
@@ -169,7 +168,7 @@ def arguments_of(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
 
 
-def _tell_local_defaults(pipeline: Pipeline, arguments: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+def _report_local_defaults(pipeline: Pipeline, arguments: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Prints the values of a run that are neither given nor the steps' own defaults, and whose defaults they are."""
     steps = {name: parameter.plain_default for name, parameter in pipeline_parameters(pipeline).items()}
     assigned_by: dict[str, list[str]] = {}
@@ -341,7 +340,7 @@ def _kfp_local(folder: Path, output: StepOutput, arguments: Mapping[str, Any]) -
     local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(folder))
     with (
         temporary_folder(),
-        _environment(**{EVENTS: "1", SECRETS: handed_over(arguments)}, **as_parent(), **SAFE_PATH),
+        _environment(**{EVENTS: "1", SECRETS: secrets_variable(arguments)}, **as_parent(), **SAFE_PATH),
         _exit_statuses() as statuses,
     ):
         try:
@@ -354,15 +353,11 @@ def _kfp_local(folder: Path, output: StepOutput, arguments: Mapping[str, Any]) -
 
 
 def _failure(output: StepOutput, status: int) -> str:
-    """Why a step failed, in one line.
-
-    Args:
-        status: its exit status.
-    """
+    """Why a step failed, in one line."""
     if output.error:
         return output.error
     step = output.running or "a step"
-    message = describe_traceback(output.said()) or describe_status(status)
+    message = describe_traceback(output.step_lines()) or describe_status(status)
     return f"{step}: {message}; its output is in {output.log}"
 
 

@@ -26,7 +26,6 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
     """Pipeline-wide name to parameter; a parameter that several steps share appears once.
 
     Args:
-        pipeline: the pipeline.
         defaults: local or cluster defaults; they override all others.
 
     Raises:
@@ -48,8 +47,6 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
     """Validates values by pipeline-wide name and returns them as KFP's plain types.
 
     Args:
-        values: to validate.
-        pipeline: the pipeline.
         defaults: of the other parameters; see ``pipeline_parameters``.
 
     Raises:

@@ -21,7 +21,6 @@ class StepOutput(io.TextIOBase):
     """Replaces stdout: displays the steps' events and appends all other output to a log.
 
     Args:
-        log: the file.
         changed: called when a step starts or finishes.
 
     Attributes:
@@ -58,7 +57,7 @@ class StepOutput(io.TextIOBase):
         self._file.close()
         super().close()
 
-    def said(self) -> list[str]:
+    def step_lines(self) -> list[str]:
         """The lines in the log of the step that runs, or ran last."""
         self._file.flush()
         with self.log.open(errors="replace") as file:
@@ -123,9 +122,7 @@ def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str
     """The summary as a table for the terminal.
 
     Args:
-        summary: the content of summary.json.
         since: time.monotonic() at the start of the run.
-        task: the model's task.
     """
     metrics, registered = summary["metrics"], summary["registered"]
     rows = [("step", "seconds", "rows")]

@@ -23,10 +23,6 @@ _NAME = r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?"
 def inference_service(model: str, version: str, name: str = "kfrec", registry: str = "") -> dict[str, Any]:
     """The InferenceService object.
 
-    Args:
-        model: name of the registered model.
-        registry: prefix of the image's name.
-
     Raises:
         KfrecError: not a valid Kubernetes name.
     """

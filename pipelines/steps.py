@@ -35,8 +35,6 @@ def component(step_name: str, pipeline: Pipeline, options: frozenset[str] = froz
     """A step as a KFP component, with its parameters in a pipeline.
 
     Args:
-        step_name: in the catalog.
-        pipeline: defines model, data set and task.
         options: the parameters that come in its JSON objects, by pipeline-wide name; the others are inputs.
     """
     function = _function(STEPS[step_name], pipeline, options)

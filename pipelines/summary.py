@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from components import registry
 from components.artifacts import Artifact, open_artifact
+from components.artifacts.notes import read_notes
 from components.secrets import without_password, without_passwords
 from components.steps.catalog import STEPS
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
@@ -28,19 +28,14 @@ def summarise(
     """Collects a run's results from its steps' events and artifacts.
 
     Args:
-        run_id: the pipeline run.
-        pipeline: defines model, data set and task.
-        parameters: every pipeline parameter of the run.
         finished: step name to its "finished" event (seconds, rows, counts, outputs).
-        tracking_uri: MLflow's store of the run.
-        look: the command that shows the run in MLflow.
     """
     task = registry.task(pipeline.choices["task"])
     metrics = task.metrics
     outputs = {name: path for event in finished.values() for name, path in event["outputs"].items()}
-    training = _read(outputs["model"], "training.json")
-    evaluation = _read(outputs["evaluation"], "metrics.json")
-    registration = _read(outputs["registration"], "registration.json")
+    training = read_notes(Path(outputs["model"]) / "training.json")
+    evaluation = read_notes(Path(outputs["evaluation"]) / "metrics.json")
+    registration = read_notes(Path(outputs["registration"]) / "registration.json")
     return {
         "run_id": run_id,
         "pipeline": {"model": pipeline.model, "dataset": pipeline.dataset, "task": pipeline.task},
@@ -90,9 +85,5 @@ def digests_of(finished: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 def repeatable(artifact: Artifact, varying: Sequence[str]) -> Artifact:
     """The artifact without the files that match ``varying``."""
-    kept = (entry for entry in artifact.files if not any(fnmatchcase(entry.path, pattern) for pattern in varying))
-    return dataclasses.replace(artifact, files=tuple(kept))
-
-
-def _read(folder: str, name: str) -> dict[str, Any]:
-    return json.loads((Path(folder) / name).read_text())
+    files = (entry for entry in artifact.files if not any(fnmatchcase(entry.path, pattern) for pattern in varying))
+    return dataclasses.replace(artifact, files=tuple(files))

@@ -37,12 +37,9 @@ class Artifact:
     """A complete output folder of a step. Only the files that the manifest lists belong to it.
 
     Attributes:
-        path: the folder.
-        step: the step that wrote it.
         files: every file of it, sorted by path.
         rows: counts by name, such as {"train": 163156, "test": 10246}.
         inputs: input name to the digest of that artifact.
-        parameters: parameters of the step.
         origins: path of a fetched file to its source and version; not part of the digest, so that equal content from
             two sources is equal data.
         lineage: step to its parameters, for the steps before this one.
@@ -197,7 +194,6 @@ def require_listed(folder: Path, paths: Iterable[str]) -> None:
     """Rejects unlisted files, and folders with unlisted files; does nothing without a manifest.
 
     Args:
-        folder: artifact folder.
         paths: files and whole folders within it.
 
     Raises:
@@ -222,7 +218,6 @@ def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifac
     """Reads the manifest of a finished artifact and checks that its files are there.
 
     Args:
-        folder: artifact folder.
         steps: accepted steps; empty takes any.
 
     Returns:
@@ -263,8 +258,6 @@ def parse_manifest(text: str, name: str, folder: Path) -> Artifact:
     """The artifact that a manifest describes.
 
     Args:
-        text: the manifest.
-        name: name of the manifest, for messages.
         folder: where the artifact's files are, or will be.
 
     Raises:

@@ -13,11 +13,6 @@ from components.errors import KfrecError, explain_os_error
 def output_folder(output: Path | str, step: str, reads: Iterable[Path | str] = ()) -> Path:
     """Resolves ``output``, following links, if the step ``step`` may replace its content.
 
-    Args:
-        output: the user's path.
-        step: name of the step that will write it.
-        reads: folders that the step reads.
-
     Raises:
         KfrecError: it is empty text, a file, the working folder or one above it; it holds something that the step did
             not write; it equals, contains or lies inside a folder that is read, or inside any artifact.

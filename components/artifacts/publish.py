@@ -26,7 +26,6 @@ class Staging:
     """The folder a step writes into before it is published.
 
     Attributes:
-        path: write files here.
         scratch: an empty folder for temporary files, on the same disk; removed with the step.
         rows: count here what the step produced, such as ``staging.rows["train"] = 163156``.
         origins: note here where a fetched file came from, by its path in the folder.
@@ -56,8 +55,6 @@ def publishing(
 
     Args:
         output: the artifact's folder; an earlier artifact of the same step is replaced, nothing else is.
-        step: name of the step, recorded in the manifest.
-        inputs: input name to artifact.
         parameters: JSON-ready parameters, recorded in the manifest.
         reads: further folders that the step reads, in addition to the inputs.
 

@@ -37,7 +37,6 @@ def open_input(folder: Path | str, *, steps: Collection[str], reads: Collection[
 
     Args:
         folder: artifact folder. For a reference, the files are fetched into a temporary folder, the path of the result.
-        steps: accepted steps.
         reads: names of files, and of folders to read completely; None reads everything.
 
     Raises:
@@ -69,7 +68,6 @@ def publishing_reference(uri: str, folder: Path) -> Iterator[Path]:
     A step may have published the data at ``data_uri(uri)`` itself and left the folder empty.
 
     Args:
-        uri: URI of the output.
         folder: receives the manifest and the small files.
 
     Raises:

@@ -117,10 +117,6 @@ def local_copy(location: str, scratch: Path, *names: str) -> Path:
 def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> None:
     """Refuses a prefix in object storage that the step ``step`` may not write; the rule of ``output_folder``.
 
-    Args:
-        step: name of the step that will write it.
-        reads: URIs that the step reads.
-
     Raises:
         KfrecError: the prefix holds objects that the step did not write, or equals, contains or lies inside one that
             is read.

@@ -102,11 +102,7 @@ def find_cluster() -> str:
 
 
 class ApiServer:
-    """The API server of the configured cluster, see ``find_cluster``; requests are not retried.
-
-    Attributes:
-        host: its address.
-    """
+    """The API server of the configured cluster, see ``find_cluster``; requests are not retried."""
 
     def __init__(self) -> None:
         self._client = client.ApiClient()
@@ -176,8 +172,6 @@ class Kind:
 
     Attributes:
         name: such as MPIJob.
-        group: API group.
-        version: API version.
         plural: its name in paths.
         pod_label: label of its pods; the value is the object's name.
         asked_by: the parameter that requests one, for the message that no cluster is configured.
@@ -202,7 +196,6 @@ class Cluster:
         retry: of requests to a server that does not answer.
         rights_seconds: time for which the server may forbid what it has allowed before: one that has just started
             forbids everything until it has read the roles.
-        echo: called with a line for the user.
     """
 
     kind: Kind
@@ -402,7 +395,6 @@ def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:
 
     Args:
         namespace: empty is the pod's own, or that of the kubeconfig's context.
-        options: see ``Cluster``.
 
     Raises:
         KfrecError: no cluster is configured.

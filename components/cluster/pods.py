@@ -48,9 +48,6 @@ def own_pod() -> Pod:
 def find_owner(cluster: Cluster, pod: Pod) -> Owner | None:
     """The Workflow of a step's pod, or the pod itself if the Workflow cannot be found.
 
-    Args:
-        cluster: of the owned object.
-
     Returns:
         The owner; None without a pod, or if it is in another namespace: Kubernetes garbage-collects objects with an
         owner in another namespace.

@@ -34,8 +34,6 @@ class Owner(NamedTuple):
 
     Attributes:
         name: such as "model sim".
-        groups: its dataclasses of parameters.
-        defaults: its defaults of parameters, by pipeline name.
     """
 
     name: str
@@ -65,16 +63,15 @@ def _joined(
     """A step's dataclass of parameters, with what is chosen.
 
     Args:
-        own: the step's own.
         added: takes the values of ``selecting`` and returns further dataclasses.
         selecting: values of the parameters that select them.
         chosen: names of the model, the data set and the task that bring defaults.
     """
     try:
         groups = (*(added(*selecting.values()) if added else ()), own)
-        brought = brought_defaults(chosen)
+        other = chosen_defaults(chosen)
         named = {each.name: pipeline_name(each) for group in groups for each in dataclasses.fields(group)}
-        defaults = {name: brought[wide] for name, wide in named.items() if wide in brought}
+        defaults = {name: other[wide] for name, wide in named.items() if wide in other}
         return joined(*groups, defaults=tuple(defaults.items()))
     except KfrecError as error:
         every = {**selecting, **chosen}
@@ -105,7 +102,7 @@ def owners_of(chosen: Mapping[str, str]) -> list[Owner]:
     return owners
 
 
-def brought_layers(chosen: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
+def chosen_layers(chosen: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
     """The defaults that the chosen task, data set and model bring to every step, by owner; later ones override.
 
     Raises:
@@ -114,9 +111,9 @@ def brought_layers(chosen: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]
     return [(owner.name, defaults_by(owner.name, owner.defaults, chosen)) for owner in owners_of(chosen)]
 
 
-def brought_defaults(chosen: Mapping[str, str]) -> dict[str, Any]:
-    """The defaults of ``brought_layers``, by pipeline name."""
-    return {name: value for _, layer in brought_layers(chosen) for name, value in layer.items()}
+def chosen_defaults(chosen: Mapping[str, str]) -> dict[str, Any]:
+    """The defaults of ``chosen_layers``, by pipeline name."""
+    return {name: value for _, layer in chosen_layers(chosen) for name, value in layer.items()}
 
 
 def defaults_by(owner: str, defaults: Mapping[str, Any], chosen: Mapping[str, str]) -> dict[str, Any]:
@@ -124,7 +121,6 @@ def defaults_by(owner: str, defaults: Mapping[str, Any], chosen: Mapping[str, st
 
     Args:
         owner: for messages, such as "model sim".
-        defaults: by pipeline name.
         chosen: as for ``owners_of``.
 
     Raises:
@@ -175,7 +171,6 @@ class Step:
     Attributes:
         name: folder under components/ and name of the KFP task.
         summary: one sentence for --help and the KFP UI.
-        own: its dataclass of parameters.
         inputs: folders it reads, name to description.
         outputs: folders it writes, name to description.
         rows: names of the counts that add up to its output rows, as far as they are returned; empty is the first one.

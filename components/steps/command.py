@@ -71,7 +71,6 @@ def component(name: str, arguments: Mapping[str, Any]) -> Any:
     If KFP's artifacts are in object storage, outputs become references: kfrec uploads the data, KFP the manifest.
 
     Args:
-        name: the step.
         arguments: the component function's arguments: artifacts (with ``.path`` and ``.uri``) and parameters by name. A
             step that declares a parameter ``<artifact>_uri`` also gets the location of that artifact's data.
     """
@@ -139,8 +138,6 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
     """Checks parameters and folders, runs the step, reports the outcome, and returns its results.
 
     Args:
-        step: what to run.
-        values: parameters by name.
         folders: input and output folders by name, as the user gave them.
 
     Raises:
@@ -205,10 +202,10 @@ def _checked(step: Step, folders: Mapping[str, str]) -> dict[str, Path]:
     return inputs | {name: output_folder(folders[name], step.name, inputs.values()) for name in step.outputs}
 
 
-def _result_lines(step: Step, rows: Mapping[str, int], said: str, paths: Mapping[str, Path], seconds: float) -> str:
+def _result_lines(step: Step, rows: Mapping[str, int], summary: str, paths: Mapping[str, Path], seconds: float) -> str:
     """The step's results in a line or two."""
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rows.items())
-    lines = [f"{step.name}: {counts} in {seconds:.1f} s"] + ([said] if said else [])
+    lines = [f"{step.name}: {counts} in {seconds:.1f} s"] + ([summary] if summary else [])
     for name in step.outputs:
         if (paths[name] / MANIFEST).is_file():
             size = sum(entry.size for entry in open_artifact(paths[name]).files)

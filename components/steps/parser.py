@@ -22,7 +22,6 @@ class Parser(argparse.ArgumentParser):
 
     Args:
         shown_as: location of the mistake in the message, such as a step's name; empty names none.
-        options: of argparse.
     """
 
     def __init__(self, *, shown_as: str = "", **options: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from components import registry
 from components.parameters import Parameter, parameters_of, plain
-from components.steps.catalog import STEPS, WorkerParameters, brought_defaults
+from components.steps.catalog import STEPS, WorkerParameters, chosen_defaults
 
 _HEAD = """# Parameters
 
@@ -55,10 +55,10 @@ def reference() -> str:
             f"`model_type={name}` adds to the train step and the worker: {model.summary} Steps' parameters, at the "
             "end, have other defaults, of the model or its task."
         )
-        brought = brought_defaults({"model_type": name})
-        own = [_with_default(parameter, brought) for parameter in parameters_of(model.parameters)]
-        own += _of_steps({**brought, **model.local_defaults}, brought)
-        sections.append(_section(f"model {name}", text, own, {**brought, **model.local_defaults}))
+        defaults = chosen_defaults({"model_type": name})
+        own = [_with_default(parameter, defaults) for parameter in parameters_of(model.parameters)]
+        own += _of_steps({**defaults, **model.local_defaults}, defaults)
+        sections.append(_section(f"model {name}", text, own, {**defaults, **model.local_defaults}))
     sections.append(
         _section(
             "the training worker",

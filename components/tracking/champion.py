@@ -69,11 +69,6 @@ def other_task(client: MlflowClient, version: ModelVersion, task: str) -> str:
 def require_task(client: MlflowClient, name: str, held: ModelVersion, task: str) -> None:
     """Refuses a champion that another task evaluates: its score cannot be compared.
 
-    Args:
-        name: parameter ``registered_model``.
-        held: the champion of that name.
-        task: that evaluates the model to be registered.
-
     Raises:
         KfrecError: the champion's task is known to be another one.
     """
@@ -87,9 +82,6 @@ def require_task(client: MlflowClient, name: str, held: ModelVersion, task: str)
 
 def require_name(name: str) -> None:
     """Refuses a name that MLflow, or a filter of its searches, cannot take.
-
-    Args:
-        name: parameter ``registered_model``.
 
     Raises:
         KfrecError: it has such a character.

@@ -44,7 +44,6 @@ def log_extensions(run: TrackedRun, *values: Mapping[str, Any]) -> None:
     """Tags a run with the packages beside kfrec whose code it runs: ``kfrec.extension.dataset`` and the like.
 
     Args:
-        run: an open run.
         values: parameters of steps, as their manifests record them.
     """
     run.set_tags({f"kfrec.{name}": v for each in values for name, v in each.items() if name.startswith(EXTENSION)})
@@ -54,9 +53,6 @@ def log_splits(run: TrackedRun, data: Artifact, splits: Sequence[str], uri: str 
     """Logs splits as the run's dataset inputs.
 
     Args:
-        run: an open run.
-        data: the records.
-        splits: to log.
         uri: URI of the records, if not the artifact's folder.
     """
     where = data.data_uri or uri or str(data.path.absolute())

@@ -31,11 +31,7 @@ def began_now() -> dict[str, str]:
 
 
 class Series:
-    """Logs points that a training does not have yet: an earlier attempt of the step may have logged some.
-
-    Args:
-        run: an open run.
-    """
+    """Logs points that a training does not have yet: an earlier attempt of the step may have logged some."""
 
     def __init__(self, run: TrackedRun) -> None:
         self._run = run
@@ -68,9 +64,6 @@ class TrainingRun:
     """A run whose server may be away.
 
     Args:
-        experiment: name of the experiment.
-        run_id: of the pipeline run.
-        title: of a new run.
         start: logs what is known before the training; called once, as soon as the server answers.
     """
 
@@ -83,7 +76,7 @@ class TrainingRun:
         self._is_warned = False
 
     def attempt(self, job: Callable[[TrackedRun], None]) -> None:
-        """Does a job that logs to MLflow; a server that is away is told once and ends nothing.
+        """Does a job that logs to MLflow; a server that is away is reported once and ends nothing.
 
         Raises:
             KfrecError: the server refuses this account, or is not an MLflow server.

@@ -41,9 +41,7 @@ class TrackedRun:
     """An open MLflow run.
 
     Attributes:
-        id: MLflow's run id.
         tags: of the run when it was opened, and those set since.
-        client: the client it is logged through.
     """
 
     def __init__(self, client: MlflowClient, run: Run) -> None:
@@ -118,9 +116,6 @@ def open_run(experiment: str, run_id: str, title: str, opened: str = "") -> Trac
     """Joins or starts an MLflow run; see ``tracked_run``.
 
     Args:
-        experiment: name of the experiment.
-        run_id: of the pipeline run.
-        title: of a new run.
         opened: MLflow's id of the run, if it exists already.
 
     Raises:
@@ -179,7 +174,6 @@ def end_failed(experiment: str, run_id: str) -> None:
     """Sets the MLflow run of a pipeline run to FAILED; its last finished step left it FINISHED.
 
     Args:
-        experiment: name of the experiment.
         run_id: of the pipeline run; ignored if it has no MLflow run.
     """
     from mlflow.exceptions import MlflowException
@@ -279,11 +273,7 @@ def _origin_tags(others: Mapping[str, str]) -> dict[str, str]:
 
 
 def _end_abandoned(client: MlflowClient, experiments: Sequence[str]) -> None:
-    """Sets RUNNING runs of dead processes of this host to KILLED.
-
-    Args:
-        experiments: ids of the experiments to search.
-    """
+    """Sets RUNNING runs of dead processes of this host to KILLED."""
     query = f"attributes.status = 'RUNNING' and tags.`{_HOST}` = '{_host()}'"
     for run in client.search_runs(list(experiments), query) if experiments else ():
         if _is_gone(run.data.tags):

@@ -38,9 +38,7 @@ def log_start(run: TrackedRun, parameters: Mapping[str, Any], data: Artifact, ur
     A training goes on where the run shows one with the same parameters and data that has not ended; else it begins.
 
     Args:
-        run: an open run.
         parameters: of the step, as its manifest records them; a seed that is drawn is logged by ``complete_training``.
-        data: the records.
         uri: URI of the records, if not the artifact's folder.
     """
     trained = _trained(parameters, data)
@@ -66,12 +64,7 @@ def _trained(parameters: Mapping[str, Any], data: Artifact) -> str:
 
 
 def _log_trained(run: TrackedRun, model: Artifact) -> None:
-    """Logs the actual seed, the curves and the results of a training, each of which may be there already.
-
-    Args:
-        run: an open run.
-        model: complete.
-    """
+    """Logs the actual seed, the curves and the results of a training, each of which may be there already."""
     with _log_and_results(model) as folder:
         results = json.loads((folder / TRAINING).read_text())
         run.log_parameters({_SEED: results["seed"]})
@@ -90,8 +83,6 @@ def complete_training(run: TrackedRun, model: Artifact, data: Artifact, uri: str
     A model that no train step has made, such as an adopted folder, shows none.
 
     Args:
-        run: an open run.
-        model: complete.
         data: the records that it was trained on.
         uri: URI of the records, if not the artifact's folder.
     """

@@ -189,7 +189,6 @@ def require_free(port: int, *, free: bool = True) -> None:
     """Checks that a server can listen on a port.
 
     Args:
-        port: of a command.
         free: whether it must be unused, too.
 
     Raises:

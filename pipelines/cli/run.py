@@ -115,7 +115,7 @@ def _chained(options: argparse.Namespace, values: dict[str, Any]) -> Path | None
     workdir = workdir_of(options)
     chain = chain_of(options.after, pipeline_of(options))
     first, second = divided(chain, values)
-    arguments_of(chain.second, second, workdir)  # what is wrong with it is told before the first training
+    arguments_of(chain.second, second, workdir)  # reports what is wrong with it before the first training
     summary = run(chain.first, first, workdir)
     assert summary is not None
     print(summary)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,17 +79,38 @@ def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] 
     Raises:
         KfrecError: no endpoint, or it does not answer, refuses, or is not KFP's API.
     """
-    return _probe(host_of(endpoint), _token(), path, timeout)
+    host = host_of(endpoint)
+    try:
+        answer = requests.get(
+            f"{host}/apis/v2beta1/{path}", headers=_headers(_token()), timeout=timeout, allow_redirects=False
+        )
+    except requests.exceptions.ProxyError:
+        raise KfrecError(
+            f"{host}: its proxy does not answer; correct HTTPS_PROXY, or add the host to NO_PROXY"
+        ) from None
+    except requests.exceptions.SSLError as error:
+        problem = certificate_problem(error) or "does not speak TLS; write http:// or correct the port"
+        raise KfrecError(f"{host}: {problem}") from None
+    except requests.RequestException as error:
+        raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
+    if answer.status_code in (401, 403):
+        raise _not_allowed(host, answer.status_code, _message_in(answer.text))
+    if answer.is_redirect:
+        raise KfrecError(
+            f"{host}: redirects to {answer.headers['Location'].partition('?')[0]}, probably to log in; set {TOKEN}, or "
+            "give the address of KFP's API behind the login"
+        )
+    if not answer.ok:
+        looked = "its health" if path == "healthz" else path.partition("?")[0]
+        raise KfrecError(f"{host}: answered {answer.status_code} to a request for {looked}; is this KFP's API?")
+    body = _json_object(answer.text)
+    if body is None:
+        raise _no_api(host)
+    return body
 
 
 def log_of(host: str, run_id: str, pod: str, lines: int) -> list[str]:
-    """The last lines of a step's log; empty if KFP cannot read it, or the caller may not.
-
-    Args:
-        host: the API server's URL.
-        run_id: KFP's identifier of the run.
-        lines: longest list.
-    """
+    """The last lines of a step's log; empty if KFP cannot read it, or the caller may not."""
     url = f"{host}/apis/v1alpha1/runs/{quote(run_id, safe='')}/nodes/{quote(pod, safe='')}/log"
     try:
         with requests.get(url, headers=_headers(_token()), timeout=_TIMEOUT, stream=True) as answer:
@@ -102,17 +122,8 @@ def log_of(host: str, run_id: str, pod: str, lines: int) -> list[str]:
     return [line.decode(errors="replace").rstrip() for line in last]
 
 
-def version_in(health: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Major and minor version from the API server's health response, or None if it has none."""
-    match = re.match(r"v?(\d+)\.(\d+)", str(health.get("tag_name", "")))
-    return (int(match[1]), int(match[2])) if match else None
-
-
 def host_of(endpoint: str) -> str:
     """The API server's URL.
-
-    Args:
-        endpoint: as for ``connect``.
 
     Raises:
         KfrecError: no endpoint, or it is not an address or holds a password.
@@ -144,36 +155,6 @@ def pages(listing: Callable[..., Any], **query: Any) -> Iterator[Any]:
             return
 
 
-def _probe(host: str, token: str, path: str, timeout: tuple[float, float]) -> dict[str, Any]:
-    try:
-        answer = requests.get(
-            f"{host}/apis/v2beta1/{path}", headers=_headers(token), timeout=timeout, allow_redirects=False
-        )
-    except requests.exceptions.ProxyError:
-        raise KfrecError(
-            f"{host}: its proxy does not answer; correct HTTPS_PROXY, or add the host to NO_PROXY"
-        ) from None
-    except requests.exceptions.SSLError as error:
-        problem = certificate_problem(error) or "does not speak TLS; write http:// or correct the port"
-        raise KfrecError(f"{host}: {problem}") from None
-    except requests.RequestException as error:
-        raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
-    if answer.status_code in (401, 403):
-        raise _not_allowed(host, answer.status_code, _message_in(answer.text))
-    if answer.is_redirect:
-        raise KfrecError(
-            f"{host}: redirects to {answer.headers['Location'].partition('?')[0]}, probably to log in; set {TOKEN}, or "
-            "give the address of KFP's API behind the login"
-        )
-    if not answer.ok:
-        looked = "its health" if path == "healthz" else path.partition("?")[0]
-        raise KfrecError(f"{host}: answered {answer.status_code} to a request for {looked}; is this KFP's API?")
-    said = _json_object(answer.text)
-    if said is None:
-        raise _no_api(host)
-    return said
-
-
 def _no_api(host: str) -> KfrecError:
     return KfrecError(
         f"{host}: answers with a page that is not KFP's API, perhaps a login page; set {TOKEN}, or correct the endpoint"
@@ -182,10 +163,10 @@ def _no_api(host: str) -> KfrecError:
 
 def _json_object(text: str | bytes) -> dict[str, Any] | None:
     try:
-        said = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return None
-    return said if isinstance(said, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _not_allowed(host: str, status: int, message: str) -> KfrecError:
@@ -277,5 +258,5 @@ def status_of(error: Exception) -> int | None:
 
 def _message_in(body: str | None) -> str:
     """The server's message in the body of an error, on one line; empty if there is none."""
-    said = _json_object(body or "") or {}
-    return " ".join(str(said.get("message") or said.get("error") or "").split())[:300]
+    answer = _json_object(body or "") or {}
+    return " ".join(str(answer.get("message") or answer.get("error") or "").split())[:300]

@@ -57,13 +57,9 @@ def follow(
     train step with what its log says of the MPIJob.
 
     Args:
-        client: of KFP.
-        host: its address.
-        run_id: KFP's identifier.
         steps: names of the pipeline's steps; see ``steps_of``.
         timeout: seconds to wait for the end.
         pause: polling interval in seconds.
-        echo: called with each line for the user.
         patience: seconds without an answer from KFP before this gives up; the run itself continues.
 
     Raises:

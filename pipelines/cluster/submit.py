@@ -34,7 +34,6 @@ class Submission:
     """What to run and how.
 
     Attributes:
-        ir: the compiled pipeline.
         pipeline: its definition's name and choices.
         values: pipeline parameters by name, of ``checked_for_cluster``.
         experiment: KFP experiment, created if it does not exist.
@@ -92,8 +91,6 @@ def unfinished(client: Client, host: str, ir: str, schedule: str = "") -> str | 
     Two callers at the same moment may both get None: a CronJob with ``concurrencyPolicy: Forbid`` calls this once.
 
     Args:
-        client: of KFP.
-        host: its address, for messages.
         ir: the compiled pipeline, in whatever version.
         schedule: only runs that this schedule started; empty is all runs.
 

@@ -29,9 +29,6 @@ class Version:
     """A version of a pipeline in KFP.
 
     Attributes:
-        pipeline: the pipeline's name.
-        pipeline_id: KFP's identifier.
-        version_id: KFP's identifier.
         is_new: whether this call uploaded it.
     """
 

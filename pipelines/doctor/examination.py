@@ -25,7 +25,6 @@ class Finding:
 
     Attributes:
         state: OK; MISSING if kfrec cannot work; NOTE if it can, with a remark.
-        message: description.
         remedy: may be empty.
     """
 
@@ -72,8 +71,6 @@ def examine(checks: Sequence[Check[P]], subject: P, fine: str, debug: bool = Fal
     A check that fails or times out becomes a finding.
 
     Args:
-        checks: to run.
-        subject: input of the checks.
         fine: the conclusion if nothing is missing.
         debug: re-raise an unexpected exception of a check after the last line.
         longest: timeout of all checks, in seconds.

@@ -39,9 +39,7 @@ class Machine:
 
     Attributes:
         workdir: folder of runs; need not exist.
-        port: of ``kfrec ui``.
         prefix: root of the Python environment.
-        proc: the kernel's proc file system.
     """
 
     workdir: Path
@@ -51,12 +49,7 @@ class Machine:
 
 
 def examine_machine(workdir: Path, debug: bool = False) -> int:
-    """Checks this machine; returns the exit status.
-
-    Args:
-        workdir: folder of runs.
-        debug: show the traceback of a failed check.
-    """
+    """Checks this machine; returns the exit status."""
     return examine(CHECKS, Machine(workdir), "kfrec run can work here", debug)
 
 

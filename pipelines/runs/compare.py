@@ -36,7 +36,6 @@ class Chance:
     """Whether two runs' primary metrics differ significantly.
 
     Attributes:
-        verdict: one sentence.
         difference: first run minus second; None if unknown.
         more_than_chance: None if unknown.
     """
@@ -51,7 +50,6 @@ class Comparison:
     """Two runs; each part maps a name to both values, None where a run lacks it.
 
     Attributes:
-        parameters: choices and parameters.
         data: digests and rows of the artifacts before the model.
         metrics: scalars of the evaluations and the trainings.
         chance: significance of the primary metric's difference.

@@ -55,8 +55,6 @@ def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, A
     files at the source. This reads every file.
 
     Args:
-        run: its earlier attempts.
-        pipeline: defines the steps.
         arguments: its parameters by pipeline-wide name.
         last: the last step to check; empty checks all.
     """

@@ -29,11 +29,6 @@ _WORKING = "*/*/*/.*.partial"
 def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpose: str = "") -> RunRecord:
     """Creates a run in a new folder, and prepares MLflow's store.
 
-    Args:
-        arguments: every parameter.
-        workdir: folder of runs.
-        purpose: see ``RunRecord``.
-
     Raises:
         KfrecError: the folder or the store cannot be used, or the model to beat is of another task.
     """
@@ -81,8 +76,8 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
                 note()
             record.state = FINISHED
         except Stopped as stopped:
-            stopped.kept = f" during the step {output.running}" if output.running else ""
-            stopped.kept += f"; its processes were ended, and what is finished is in {folder}{resume_command}"
+            stopped.note = f" during the step {output.running}" if output.running else ""
+            stopped.note += f"; its processes were ended, and what is finished is in {folder}{resume_command}"
             record.state, record.message = STOPPED, str(stopped)
             raise
         except (KfrecError, OSError) as error:

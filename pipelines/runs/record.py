@@ -136,7 +136,6 @@ def every_run(workdir: Path, left_out: Callable[[KfrecError], None] | None = Non
     """The runs of a folder, oldest first.
 
     Args:
-        workdir: the folder.
         left_out: called with the error of each damaged record; None raises the error.
 
     Raises:

@@ -33,9 +33,6 @@ class Finding:
     """An artifact or a metric of both runs.
 
     Attributes:
-        name: of the artifact or the metric.
-        then: digest or value of the first run.
-        now: digest or value of the repetition.
         files: paths that differ, if the first run's artifact still exists.
     """
 
@@ -59,10 +56,6 @@ class Finding:
 
 def reproduce(path: Path, workdir: Path) -> list[Finding]:
     """Runs the steps of a run again up to the evaluation, in a new run folder, with the same parameters and seeds.
-
-    Args:
-        path: of its summary.json.
-        workdir: where the new run goes.
 
     Returns:
         Artifacts, then metrics.

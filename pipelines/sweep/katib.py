@@ -33,10 +33,6 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 def experiment(plan: Plan, path: Path, registry: str = "") -> dict[str, Any]:
     """The Experiment, kubeflow.org/v1beta1; a trial is a Job with one training pod.
 
-    Args:
-        path: its file, for messages.
-        registry: prefix of the image's name.
-
     Raises:
         KfrecError: a setting for the cluster is missing or wrong.
     """

@@ -44,11 +44,8 @@ class Best:
     """The outcome of a sweep.
 
     Attributes:
-        trial: number of the best trial.
         score: its metric on the validation samples after the exported epoch.
         test: its task's primary metric on the test split.
-        parameters: the searched parameters.
-        model: folder of its model.
         command: runs the whole pipeline with them.
     """
 
@@ -67,8 +64,6 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
     and Katib's settings may differ.
 
     Args:
-        path: of its file.
-        workdir: folder of runs.
         data: run to reuse valid data artifacts from; None prepares all data.
 
     Raises:
@@ -130,9 +125,6 @@ def study_of(plan: Plan, folder: Path) -> optuna.Study:
     """Creates the Optuna study of a plan, or loads that of an interrupted sweep.
 
     Interrupted trials are marked as failed, and their parameters are enqueued again.
-
-    Args:
-        folder: of its run.
     """
     import optuna
 

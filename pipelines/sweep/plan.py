@@ -30,13 +30,10 @@ class Katib:
     """Settings for a cluster only.
 
     Attributes:
-        name: of the Experiment.
-        namespace: of the Experiment and its Jobs.
         data: training records: a folder in the pods, or a gs://, s3:// or minio:// URI.
         job_settings: file with the cluster's settings of training pods, such as the overlay's mpijob.yaml; empty is
             none.
         image: of the training; empty is that of job_settings, or else kfrec's.
-        gpus: per trial.
     """
 
     name: str = "kfrec-sweep"
@@ -52,8 +49,6 @@ class Dimension:
     """The search space of a parameter: a range, or choices.
 
     Attributes:
-        low: smallest value.
-        high: largest value.
         log: whether the range is sampled on a logarithmic scale.
         choices: values, instead of a range.
     """
@@ -90,12 +85,9 @@ class Plan:
     """A sweep.
 
     Attributes:
-        model: name of the model.
         dataset: name of the data set; empty is the model's own.
         task: name of the task, which defines the metric; empty is the model's own.
-        parameters: pipeline parameters of every trial.
         search: parameter of the train step to its ``Dimension``.
-        trials: number of trials.
         parallel: concurrent trials; 0 is one core per worker.
         prune: whether to stop a trial with a metric worse than the other trials' median after the same epoch.
         prune_after: number of first trials that are never pruned.

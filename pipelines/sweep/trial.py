@@ -39,10 +39,7 @@ def run_trial(
     """Trains once and returns the results of the exported epoch.
 
     Args:
-        arguments: every pipeline parameter.
-        tfrecord: the records.
         folder: of the trial; receives the model and the log.
-        run_id: the MLflow run that it joins.
         is_hopeless: maps the number of finished epochs and the last metrics to whether to stop the trial.
 
     Raises:
@@ -60,11 +57,6 @@ def run_trial(
 
 def evaluate(pipeline: Pipeline, arguments: Mapping[str, Any], tfrecord: str, folder: Path, run_id: str) -> Path:
     """Evaluates the model of a trial on the test split and returns the evaluation's folder.
-
-    Args:
-        arguments: every pipeline parameter.
-        tfrecord: the records.
-        run_id: the MLflow run that it joins.
 
     Raises:
         KfrecError: the step failed.
@@ -114,8 +106,8 @@ def _run(
             process.communicate()
             raise
     if results is None:
-        said = path.read_text(errors="replace").splitlines()
-        message = error or describe_traceback(said) or describe_status(process.returncode)
+        lines = path.read_text(errors="replace").splitlines()
+        message = error or describe_traceback(lines) or describe_status(process.returncode)
         raise KfrecError(f"{message}; its log is {path}")
     return dict(results)
 

@@ -27,7 +27,6 @@ def examine_cluster(settings: ClusterSettings, debug: bool = False, **asked: str
     """Checks a cluster; returns the exit status.
 
     Args:
-        debug: show the traceback of a failed check.
         asked: see ``pipelines.doctor.cluster.examined.gather``.
     """
     examined = gather(settings, **asked)

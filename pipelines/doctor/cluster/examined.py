@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,6 @@ from components.errors import KfrecError
 from components.settings_file import merge, parse_yaml, with_additions
 from components.steps.catalog import LaunchParameters
 from components.train.mpijob.settings import JobSettings
-from pipelines.cluster.connection import version_in
 from pipelines.task_settings import ClusterSettings
 
 CONFIG_MAP, SECRET = "config map", "secret"
@@ -90,8 +90,6 @@ class Held:
     """A config map or a secret.
 
     Attributes:
-        kind: CONFIG_MAP or SECRET.
-        name: its name.
         values: key to value; None if it does not exist or may not be read.
         refused: the API server's message if it may not be read.
     """
@@ -109,13 +107,9 @@ class Examined:
     Attributes:
         kubernetes: its API; None if it does not answer.
         unanswered: reason why it does not answer.
-        version: of Kubernetes.
-        job: settings of every MPIJob.
         job_mistake: error in the settings of MPIJobs; ``job`` then holds the defaults.
         held: the config maps and secrets that the steps mount, and KFP's own config map.
-        endpoint: of KFP's API.
         user: the namespace for KFP's API; empty in single-user KFP.
-        root: where artifacts go.
         account: service account to check the rights of; empty is the caller's own.
     """
 
@@ -166,7 +160,6 @@ def gather(
         endpoint: of KFP's API; empty takes it from the environment or the cluster.
         namespace: of kfrec; empty is the pod's own, else that of the kubeconfig's context, else KFP's.
         root: where artifacts go; empty is KFP's default root.
-        account: service account to check the rights of.
     """
     kubernetes, unanswered, version = _find(namespace)
     held = tuple(_read(kubernetes, settings)) if kubernetes else ()
@@ -261,13 +254,9 @@ def kfp_version(examined: Examined, health: Mapping[str, Any]) -> tuple[str, tup
     """The version for the user, and the oldest one that it can be; None if nothing tells.
 
     Images that are built without a tag report "unknown"; then KFP's config map has it, unless it may not be read.
-
-    Args:
-        examined: the installation.
-        health: the API server's health response.
     """
     for tag in (str(health.get("tag_name", "")), *installed(examined, _VERSION)):
-        if found := version_in({"tag_name": tag}):
+        if found := version_in(tag):
             return tag, found
     if health.get(_FIELD):
         return f"{_SINCE[0]}.{_SINCE[1]} or newer", _SINCE
@@ -285,3 +274,9 @@ def installed(examined: Examined, key: str) -> Iterator[str]:
         except (Refused, KfrecError):
             continue
         yield str(((found or {}).get("data") or {}).get(key, ""))
+
+
+def version_in(tag: str) -> tuple[int, int] | None:
+    """Major and minor version, or None if the tag has none."""
+    match = re.match(r"v?(\d+)\.(\d+)", tag)
+    return (int(match[1]), int(match[2])) if match else None

@@ -166,8 +166,6 @@ def _service_state(examined: Examined, url: str, forward: str) -> Finding | None
     """The state of the Kubernetes service behind an address that only the cluster's DNS resolves.
 
     Args:
-        examined: the installation.
-        url: the address.
         forward: how to reach it, after a port-forward.
 
     Returns:

@@ -13,7 +13,7 @@ from components.errors import KfrecError
 from components.images import VERSION
 from pipelines.cli import main
 from pipelines.cluster import progress
-from pipelines.cluster.connection import connect, version_in
+from pipelines.cluster.connection import connect
 from pipelines.cluster.progress import LAST_LINES, follow, steps_of
 from pipelines.cluster.submit import Submission, submit
 from pipelines.cluster.versions import ensure_version, find_version
@@ -326,10 +326,3 @@ def test_what_kubectl_applied_is_found_and_not_uploaded_again(api: KfpApi, url: 
     api.kubectl_apply(kubernetes_manifests(ir))
     version = ensure_version(connect(url), ir)
     assert not version.is_new and list(api.versions) == [version.version_id]
-
-
-@pytest.mark.parametrize(
-    ("tag", "version"), [("2.16.0", (2, 16)), ("v2.5.0-rc.2", (2, 5)), ("unknown", None), ("", None), ("dev", None)]
-)
-def test_a_version_is_known_where_kfp_tells_it(tag: str, version: tuple[int, int] | None) -> None:
-    assert version_in({"tag_name": tag}) == version

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from pipelines.doctor import cluster
+from pipelines.doctor.cluster.examined import version_in
 from tests.fakes.handler import answering
 from tests.fakes.kubernetes_api import write_kubeconfig
 from tests.fakes.mlflow_server import MlflowServer
@@ -438,3 +439,10 @@ def test_a_kubeconfig_that_is_a_folder_is_none(
     monkeypatch.setenv("KUBECONFIG", str(tmp_path))
     ((state, line),) = here.doctor(ACCOUNT).of("kubernetes")
     assert state == "missing" and "Is a directory" in line and "set KUBECONFIG" in line
+
+
+@pytest.mark.parametrize(
+    ("tag", "version"), [("2.16.0", (2, 16)), ("v2.5.0-rc.2", (2, 5)), ("unknown", None), ("", None), ("dev", None)]
+)
+def test_a_version_is_known_where_kfp_tells_it(tag: str, version: tuple[int, int] | None) -> None:
+    assert version_in(tag) == version
