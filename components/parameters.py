@@ -197,9 +197,13 @@ def _parse_ints(value: Any) -> Ints:
 _PARSERS: dict[type, Any] = {int: _parse_int, float: _parse_float, bool: _parse_bool, str: str, tuple: _parse_ints}
 
 
-@cache
 def parameters_of(group: type) -> tuple[Parameter, ...]:
     """The parameters that a dataclass declares, in order."""
+    return _parameters_of(group)
+
+
+@cache  # not on the function itself, since mypy takes a type variable for no Hashable
+def _parameters_of(group: type) -> tuple[Parameter, ...]:
     hints = get_type_hints(group)
     return tuple(
         Parameter(

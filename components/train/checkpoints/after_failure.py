@@ -82,7 +82,7 @@ def kept_on_failure(output: Path) -> Iterator[Kept]:
         if not has_checkpoint(kept.checkpoints):
             raise
         if isinstance(error, Stopped):
-            error.kept = hint
+            error.note = hint
             raise
         raise type(error)(f"{error}{hint}") from error
     shutil.rmtree(kept.checkpoints, ignore_errors=True)
