@@ -12,8 +12,8 @@ import tensorflow as tf
 from components.models import Model
 from components.models.names import name_of
 from components.models.tables.placement import Sharding, sharding_of, whole_shape
-from components.train.checkpoints.state import named_state_of
 from components.train.loop.ranks import Ranks
+from components.train.loop.state import named_state_of
 
 # Rows of a chunk that the first rank receives from each rank.
 _ROWS = 1 << 16

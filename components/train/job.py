@@ -11,21 +11,21 @@ from components.models import Model
 from components.parameters import as_plain, bytes_of
 from components.scoring.model import TABLES
 from components.steps.catalog import WorkerParameters
-from components.train.checkpoints.checkpoint import (
+from components.train.export import export
+from components.train.gather_tables import copy_gathered, sharded_bytes, write_tables
+from components.train.loop.benchmark import Benchmark, benchmark_inference, benchmark_training
+from components.train.loop.checkpoint import (
     find_scored,
     read_progress,
     require_same_model,
     restore_tables,
     restore_weights,
 )
-from components.train.checkpoints.progress import TrainingProgress
-from components.train.checkpoints.state import shared_state_of
-from components.train.export import export
-from components.train.gather_tables import copy_gathered, sharded_bytes, write_tables
-from components.train.loop.benchmark import Benchmark, benchmark_inference, benchmark_training
+from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import Ranks, together
 from components.train.loop.runtime import drawn_seed
 from components.train.loop.session import Session, open_session
+from components.train.loop.state import shared_state_of
 from components.train.loop.training import Training
 from components.train.results import (
     PARAMETERS,
@@ -49,7 +49,7 @@ def run_training(
     Args:
         folder: the data set.
         ranks: of this training.
-        checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
+        checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
     """
     together(ranks, lambda: _require_results_folder(parameters, ranks))
     seed = ranks.from_first(drawn_seed(parameters.seed))

@@ -20,7 +20,7 @@ from components.scoring.model import SAVED_MODEL, TABLES
 from components.training_log import TRAINING, is_training_log, scores_of
 
 if TYPE_CHECKING:
-    from components.train.checkpoints.progress import TrainingProgress
+    from components.train.loop.progress import TrainingProgress
 
 PARAMETERS = "parameters.json"
 CHECKPOINT = "checkpoint"

@@ -34,11 +34,11 @@ from components.records.framing import index_path
 from components.steps.catalog import WorkerParameters
 from components.steps.recorded import recorded
 from components.storage import below, is_uri
-from components.train.checkpoints.listing import LIST
-from components.train.checkpoints.shards import is_part
-from components.train.checkpoints.uploader import LOG, CheckpointUploader, fetch_checkpoint, send_parts
 from components.train.loop.data import samples_of
+from components.train.loop.listing import LIST
 from components.train.loop.ranks import Ranks, together
+from components.train.loop.shards import is_part
+from components.train.loop.uploader import LOG, CheckpointUploader, fetch_checkpoint, send_parts
 from components.train.results import CHECKPOINT, trained_rows
 from components.training_log import TRAINING
 
@@ -54,7 +54,7 @@ class Stage:
     Attributes:
         data: folder of the records.
         parameters: with local folders.
-        checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
+        checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
         is_finished: the results already exist.
     """
 

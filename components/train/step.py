@@ -27,7 +27,7 @@ from components.tracking.data import data_name
 from components.tracking.live import TrainingRun, training_run
 from components.tracking.run import TrackedRun
 from components.tracking.trained import complete_training, final_metrics, log_start
-from components.train.checkpoints.after_failure import kept_on_failure, require_one_start
+from components.train.after_failure import kept_on_failure, require_one_start
 from components.train.failure import failing_once
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher, worker_arguments
 from components.train.results import CHECKPOINT, trained_rows

@@ -22,7 +22,7 @@ from components.parameters import build, parameters_of
 from components.progress import emit
 from components.steps.catalog import STEPS, WorkerParameters, worker_parameters
 from components.steps.parser import Parser, add_argument, chosen
-from components.train.checkpoints.after_failure import require_one_start
+from components.train.after_failure import require_one_start
 from components.train.loop.runtime import quiet_tensorflow
 
 if TYPE_CHECKING:

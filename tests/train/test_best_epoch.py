@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from benchmarks.published import PUBLISHED
 from components.errors import KfrecError
-from components.train.checkpoints.checkpoint import find_checkpoint, find_scored
-from components.train.checkpoints.listing import read_list
+from components.train.loop.checkpoint import find_checkpoint, find_scored
+from components.train.loop.listing import read_list
 from components.train.loop.training import Training
 from components.train.results import Outcome, best_epoch
 from components.training_log import read_log

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from components.models.tables.placement import sharding_of
-from components.train.checkpoints.state import named_state_of
 from components.train.gather_tables import copy_gathered, sharded_bytes, write_tables
 from components.train.loop.ranks import Alone
+from components.train.loop.state import named_state_of
 from tests.models.tables.simulated import on_simulated
 from tests.train.loop.sharded import NAMES, built
 

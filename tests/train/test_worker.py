@@ -20,8 +20,8 @@ from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.records import Records
 from components.train import worker
-from components.train.checkpoints.state import VARIABLES, name_in
 from components.train.loop import runtime
+from components.train.loop.state import VARIABLES, name_in
 from components.train.worker import BAD_INPUT, UNREACHABLE, main
 from components.training_log import read_log
 from tests.train.dataset import LONG, write_dataset

@@ -1,1 +1,1 @@
-"""One rank's training: data, steps, metrics, epochs."""
+"""One rank's training: data, steps, metrics, epochs, and the checkpoints that it begins from and leaves."""

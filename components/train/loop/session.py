@@ -35,7 +35,7 @@ class Session:
         task: defines the metrics.
         kept: the task's kept columns present in the data, to their features.
         scorer: scores a split with the model.
-        checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
+        checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
     """
 
     parameters: WorkerParameters
@@ -103,7 +103,7 @@ def open_session(
 
     Args:
         folder: the data set.
-        checkpoint_saved: see ``components.train.checkpoints.checkpoint.Checkpoints``.
+        checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
 
     Raises:
         KfrecError: no specification, or see ``components.train.loop.data.open_data``; or the model does not fit

@@ -20,7 +20,8 @@ from components.progress import emit
 from components.steps.training_parameters import BEST, LAST
 from components.storage import is_uri
 from components.tasks import TaskDefinition
-from components.train.checkpoints.checkpoint import (
+from components.train.loop.averages import Averages
+from components.train.loop.checkpoint import (
     Checkpoints,
     described,
     find_checkpoint,
@@ -30,16 +31,15 @@ from components.train.checkpoints.checkpoint import (
     restore_tables,
     restore_weights,
 )
-from components.train.checkpoints.progress import TrainingProgress
-from components.train.checkpoints.state import shared_state_of
-from components.train.checkpoints.uploader import fetch_checkpoint
-from components.train.checkpoints.warm_start import fetch_earlier, warm_start
-from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.meter import Meter
+from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import SharedError, together
 from components.train.loop.session import Session
+from components.train.loop.state import shared_state_of
 from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
+from components.train.loop.uploader import fetch_checkpoint
+from components.train.loop.warm_start import fetch_earlier, warm_start
 from components.train.loop.watchdog import Watchdog
 from components.train.results import CHECKPOINT, Outcome, best_epoch
 from components.training_log import MEASURED, PARAMETER, TrainingLog, step_point

@@ -18,16 +18,16 @@ from components.models.optimizers.groups import Optimizers
 from components.scoring.model import TABLES
 from components.steps.catalog import worker_parameters
 from components.tasks.binary.streaming import BinaryMetrics
-from components.train.checkpoints.checkpoint import Checkpoints, described, find_checkpoint
-from components.train.checkpoints.progress import TrainingProgress
-from components.train.checkpoints.warm_start import warm_start
 from components.train.gather_tables import write_tables
 from components.train.loop.averages import Averages
+from components.train.loop.checkpoint import Checkpoints, described, find_checkpoint
 from components.train.loop.loss_scale import LossScale
+from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import Ranks
 from components.train.loop.tables import build_placed
 from components.train.loop.training_step import Inputs, TrainingStep
 from components.train.loop.transfer import Shared, Transfer
+from components.train.loop.warm_start import warm_start
 from tests.train.displays import CHANNELS, FEATURES, MOST_TOPICS, displays
 from tests.train.loop.sharded import share
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.train.checkpoints.warm_start import warm_start
 from components.train.loop.ranks import Alone, Ranks
+from components.train.loop.warm_start import warm_start
 from tests.train.loop import table_models
 from tests.train.loop.sharded import STEPS, train
 from tests.train.loop.table_models import LATER, MODELS, SPEC, Trained

@@ -18,8 +18,8 @@ from components.models.tables.placement import Part, sharding_of, whole_shape
 from components.scoring import translation
 from components.scoring.model import SAVED_MODEL, ExportedModel
 from components.scoring.translation import PADDING, require_exact_vocabularies
-from components.train.checkpoints.state import named_state_of
-from components.train.checkpoints.weights import Weight, has_weights, weights_of
+from components.train.loop.state import named_state_of
+from components.train.loop.weights import Weight, has_weights, weights_of
 
 _ROWS = 1 << 18  # rows of a copied chunk
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.models.tables.placement import Part, sharding_of
-from components.train.checkpoints.state import VARIABLES, key_of
+from components.train.loop.state import VARIABLES, key_of
 
 # A shard in a file: its part of the table, and its values.
 Piece = tuple[Part, np.ndarray]

@@ -27,7 +27,7 @@ class TrainingProgress:
         steps_per_epoch: steps of one epoch.
         optimizer: its name.
         variables: (name, shape) of the model's variables; the whole shape for sharded tables.
-        tables: each rank's parts of sharded variables (``components.train.checkpoints.shards.layout_of``).
+        tables: each rank's parts of sharded variables (``components.train.loop.shards.layout_of``).
         average_decay: decay of the weights' moving averages; 0 without averages.
         validation_rows: samples that judge the epochs.
         epoch: finished epochs, which is the index of the current epoch.

@@ -13,7 +13,7 @@ from typing import Any
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import Stopped
-from components.train.checkpoints.listing import LIST
+from components.train.loop.listing import LIST
 
 
 def has_checkpoint(folder: Path) -> bool:

@@ -16,18 +16,18 @@ from components.models.layers.dense import Dense
 from components.models.layers.weights import Weights
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
-from components.train.checkpoints.checkpoint import (
+from components.train.loop.averages import Averages
+from components.train.loop.checkpoint import (
     Checkpoints,
     described,
     find_checkpoint,
     read_progress,
     require_same_model,
 )
-from components.train.checkpoints.progress import TrainingProgress
-from components.train.checkpoints.state import VARIABLES, name_in, named_state_of
-from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
+from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import Alone
+from components.train.loop.state import VARIABLES, name_in, named_state_of
 from tests.train.loop.sharded import NAMES, Small, built, training
 
 ROWS, COLUMNS = dict.fromkeys(NAMES, "rows"), dict.fromkeys(NAMES, "columns")

@@ -14,9 +14,9 @@ from pathlib import Path
 from components.artifacts.remote import ATTEMPTS, read_remote, require_room
 from components.errors import KfrecError, Unreachable
 from components.storage import Retry, below, fetch_file, open_store
-from components.train.checkpoints.listing import LIST, list_text, listed_names, write_list
-from components.train.checkpoints.progress import NAME
-from components.train.checkpoints.shards import is_part, rank_of
+from components.train.loop.listing import LIST, list_text, listed_names, write_list
+from components.train.loop.progress import NAME
+from components.train.loop.shards import is_part, rank_of
 from components.train.results import CHECKPOINT
 from components.training_log import LOG
 

@@ -15,8 +15,8 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.scoring.model import SAVED_MODEL, TABLES
 from components.scoring.signature import damaged
-from components.train.checkpoints.state import BY_NAME, name_in
 from components.train.gather_tables import DENSE, SPEC
+from components.train.loop.state import BY_NAME, name_in
 
 _VARIABLES = "variables/variables"
 _DAMAGED = (ValueError, IndexError, tf.errors.OpError)  # TensorFlow raises IndexError for a truncated file

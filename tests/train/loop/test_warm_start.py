@@ -21,9 +21,9 @@ from components.models.tables.creation import PlacedTables, Survey, tables_made_
 from components.models.tables.placement import Placement, sharding_of
 from components.steps.catalog import WorkerParameters, worker_parameters
 from components.train.building import build_model
-from components.train.checkpoints.state import named_state_of
-from components.train.checkpoints.warm_start import Taken, warm_start
 from components.train.export import _Served, export
+from components.train.loop.state import named_state_of
+from components.train.loop.warm_start import Taken, warm_start
 from components.train.results import SAVED_MODEL
 from tests.models.tables.simulated import on_simulated
 

@@ -9,9 +9,9 @@ import pytest
 from components.errors import KfrecError
 from components.storage import Retry, Unavailable
 from components.storage.folder import FolderStore
-from components.train.checkpoints import uploader
-from components.train.checkpoints.listing import LIST, read_list
-from components.train.checkpoints.uploader import CheckpointUploader, fetch_checkpoint
+from components.train.loop import uploader
+from components.train.loop.listing import LIST, read_list
+from components.train.loop.uploader import CheckpointUploader, fetch_checkpoint
 from tests.waiting import LONGEST
 
 

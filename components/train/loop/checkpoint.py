@@ -22,13 +22,13 @@ from components.models import Model
 from components.models.optimizers.groups import Optimizers
 from components.models.optimizers.slots import STEPS
 from components.models.tables.placement import whole_shape
-from components.train.checkpoints.disk import disk_errors
-from components.train.checkpoints.listing import read_list, write_list
-from components.train.checkpoints.progress import FORMAT, ProgressState, TrainingProgress
-from components.train.checkpoints.shards import layout_of, read_parts, remove_parts, write_parts
-from components.train.checkpoints.state import VARIABLES, named_state_of
 from components.train.loop.averages import AVERAGE, Averages
+from components.train.loop.disk import disk_errors
+from components.train.loop.listing import read_list, write_list
 from components.train.loop.loss_scale import LossScale
+from components.train.loop.progress import FORMAT, ProgressState, TrainingProgress
+from components.train.loop.shards import layout_of, read_parts, remove_parts, write_parts
+from components.train.loop.state import VARIABLES, named_state_of
 from components.train.results import CHECKPOINT
 
 KEEP = 3

@@ -1,1 +1,0 @@
-"""Checkpoints to resume from, and warm starts from another model."""
