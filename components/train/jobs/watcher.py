@@ -9,7 +9,7 @@ from typing import Any
 
 from components.cluster.api import Cluster, Expired
 from components.cluster.pods import diagnosed, image_refused, waiting_for
-from components.train.mpijob.reasons import condition, lost_worker, outcome, running_workers
+from components.train.jobs.reasons import condition, lost_worker, outcome, running_workers
 
 Json = dict[str, Any]
 

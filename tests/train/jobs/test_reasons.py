@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from components.cluster.pods import exit_of
-from components.train.mpijob.reasons import bad_input, lost_worker, running_workers
+from components.train.jobs.reasons import bad_input, lost_worker, running_workers
 
 KNOWN = {"w-0": "uid-w-0", "w-1": "uid-w-1"}
 

@@ -15,11 +15,11 @@ from components.cluster.api import connect
 from components.cluster.pods import Owner
 from components.steps.catalog import LaunchParameters
 from components.storage import Retry
-from components.train.mpijob import watcher
+from components.train.jobs import watcher
+from components.train.jobs.launcher import MpiJobLauncher
+from components.train.jobs.watcher import Pace
 from components.train.mpijob.job import KIND, mpijob
-from components.train.mpijob.launcher import MpiJobLauncher
 from components.train.mpijob.settings import JobSettings
-from components.train.mpijob.watcher import Pace
 from tests.fakes.kubernetes_api import NAMESPACE, KubernetesApi, write_kubeconfig
 from tests.fakes.mpi_operator import MpiOperator
 from tests.waiting import LONGEST, wait_for

@@ -11,9 +11,9 @@ from typing import Any
 from components.cluster.api import Cluster, Refused
 from components.cluster.pods import Owner, diagnosed
 from components.errors import KfrecError
+from components.train.jobs.reasons import condition, outcome
+from components.train.jobs.watcher import Pace
 from components.train.mpijob.job import ATTEMPT_LABEL, DIGEST, TRAINING_LABEL, digest
-from components.train.mpijob.reasons import condition, outcome
-from components.train.mpijob.watcher import Pace
 
 Json = dict[str, Any]
 

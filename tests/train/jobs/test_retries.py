@@ -21,8 +21,8 @@ from pipelines.defaults import Pipeline
 from tests.fakes.argo_retries import retried
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
-from tests.train.mpijob.conftest import Place
-from tests.train.mpijob.test_launcher import Make, python
+from tests.train.jobs.conftest import Place
+from tests.train.jobs.test_launcher import Make, python
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("store")]

@@ -22,14 +22,14 @@ from components.errors import KfrecError, Unreachable
 from components.lifetime import stopping_in_order
 from components.settings_file import load_settings_file
 from components.steps.catalog import LaunchParameters
+from components.train.jobs.attempts import Attempts
+from components.train.jobs.follow import LogFollower
+from components.train.jobs.reasons import bad_input, condition, failed_pod, outcome, unreached, why_failed
+from components.train.jobs.watcher import Clock, GivenUp, Gone, JobWatcher, Lost, Pace
 from components.train.launching.launch import TrainingFailed
 from components.train.launching.relay import Measured, Relay, ignored, is_event
-from components.train.mpijob.attempts import Attempts
-from components.train.mpijob.follow import LogFollower
 from components.train.mpijob.job import KIND, mpijob, training_name
-from components.train.mpijob.reasons import bad_input, condition, failed_pod, outcome, unreached, why_failed
 from components.train.mpijob.settings import JobSettings
-from components.train.mpijob.watcher import Clock, GivenUp, Gone, JobWatcher, Lost, Pace
 
 Json = dict[str, Any]
 _TAIL_LINES = 25

@@ -10,8 +10,8 @@ import pytest
 from components.errors import KfrecError
 from components.train.mpijob.settings import JobSettings
 from tests.fakes.kueue import FLAVOR, Kueue
-from tests.train.mpijob.conftest import NAME, TRAINING, Place
-from tests.train.mpijob.test_launcher import Make, in_background, python
+from tests.train.jobs.conftest import NAME, TRAINING, Place
+from tests.train.jobs.test_launcher import Make, in_background, python
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow

@@ -20,13 +20,13 @@ from components.cluster.pods import Owner
 from components.errors import KfrecError
 from components.lifetime import VARIABLE, start_time
 from components.storage import retry
-from components.train.mpijob import watcher
+from components.train.jobs import watcher
 from components.train.mpijob.job import KIND
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import BAD_INPUT
 from tests.fakes.end_of_a_run import kill_soon
 from tests.fakes.kubernetes_api import now
-from tests.train.mpijob.conftest import NAME, TRAINING, Place
+from tests.train.jobs.conftest import NAME, TRAINING, Place
 from tests.waiting import LONGEST, UNTIL_ENDED, wait_for
 
 pytestmark = pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_step_asked_to_stop_deletes_its_job(place: Make) -> None:
 import sys
 from pathlib import Path
 from components.steps.catalog import LaunchParameters
-from components.train.mpijob.launcher import in_cluster
+from components.train.jobs.launcher import in_cluster
 in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri="m")).run(2, [], Path(sys.argv[1]))
 """
     step = subprocess.Popen([sys.executable, "-c", program, str(here.folder / "log")], stdout=subprocess.DEVNULL)
@@ -136,7 +136,7 @@ import sys
 from pathlib import Path
 from components.lifetime import end_with_parent
 from components.steps.catalog import LaunchParameters
-from components.train.mpijob.launcher import in_cluster
+from components.train.jobs.launcher import in_cluster
 end_with_parent()
 in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri="m")).run(2, [], Path(sys.argv[1]))
 """
@@ -163,7 +163,7 @@ from components.steps.catalog import LaunchParameters
 from components.train.mpijob.job import KIND
 from components.train.mpijob.settings import JobSettings
 from components.cluster.api import connect
-from components.train.mpijob.launcher import MpiJobLauncher
+from components.train.jobs.launcher import MpiJobLauncher
 from components.train.mpijob.settings import JobSettings
 parameters = LaunchParameters(workers=2, launcher="mpijob")
 owner = Owner("run-1", "uid-of-the-workflow")
