@@ -155,6 +155,6 @@ def launcher_of(parameters: LaunchParameters) -> Launcher:
                 f"'{getattr(parameters, name)}': the pods of a job do not see this machine's folders; start the run on "
                 "the cluster with kfrec submit, or use launcher=local"
             )
-    from components.train.jobs.launcher import in_cluster
+    from components.train.mpijob.job import in_cluster
 
     return in_cluster(parameters)

@@ -2,20 +2,66 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from components.cluster.api import Cluster, Refused
+from components.cluster.api import Cluster, Kind, Refused
 from components.cluster.pods import Owner, diagnosed
 from components.errors import KfrecError
-from components.train.jobs.reasons import condition, outcome
+from components.train.jobs.kind import JobKind, condition, outcome
 from components.train.jobs.watcher import Pace
-from components.train.mpijob.job import ATTEMPT_LABEL, DIGEST, TRAINING_LABEL, digest
 
 Json = dict[str, Any]
+DIGEST = "kfrec.io/spec-digest"
+TRAINING_LABEL, ATTEMPT_LABEL = "kfrec.io/training", "kfrec.io/attempt"
+
+
+def training_name(run_id: str, model_uri: str) -> str:
+    """A name derived from the run and the output only, so that a retried step finds its jobs."""
+    return f"kfrec-train-{hashlib.sha256(f'{run_id} {model_uri}'.encode()).hexdigest()[:12]}"
+
+
+def job_name(training: str, attempt: int) -> str:
+    """The name of a job; attempts never share a job or pod name."""
+    return f"{training}-{attempt}"
+
+
+def job_object(
+    kind: Kind,
+    training: str,
+    attempt: int,
+    namespace: str,
+    spec: Mapping[str, Any],
+    labels: Mapping[str, str],
+    owner: Owner | None = None,
+) -> Json:
+    """The object to create.
+
+    Args:
+        training: name of the training, part of the job's.
+        attempt: number of the job among those of its training, from 1.
+        labels: beside those by which the jobs of a training are found.
+        owner: for the owner reference, if any.
+    """
+    metadata: Json = {
+        "name": job_name(training, attempt),
+        "namespace": namespace,
+        "labels": {**labels, TRAINING_LABEL: training, ATTEMPT_LABEL: str(attempt)},
+        "annotations": {DIGEST: _digest(spec)},
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [owner.reference()]
+    return {"apiVersion": f"{kind.group}/{kind.version}", "kind": kind.name, "metadata": metadata, "spec": spec}
+
+
+def _digest(spec: Mapping[str, Any]) -> str:
+    """A digest of the specification, to compare jobs despite fields that the API server adds."""
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Attempts:
@@ -23,8 +69,9 @@ class Attempts:
 
     Args:
         cluster: where they run.
+        kind: of job.
         training: value of their common label.
-        body: attempt number to MPIJob object.
+        body: attempt number to the object to create.
         owner: added to the owner references of an adopted job.
         pace: polling intervals and timeouts.
         echo: called with a line for the user.
@@ -37,6 +84,7 @@ class Attempts:
     def __init__(
         self,
         cluster: Cluster,
+        kind: JobKind,
         training: str,
         body: Callable[[int], Json],
         owner: Owner | None,
@@ -44,7 +92,7 @@ class Attempts:
         echo: Callable[[str], None],
         echo_once: Callable[[str], None],
     ) -> None:
-        self._cluster, self._training, self._body, self._owner = cluster, training, body, owner
+        self._cluster, self._kind, self._training, self._body, self._owner = cluster, kind, training, body, owner
         self._pace, self._echo, self._echo_once = pace, echo, echo_once
         self._last = 0
         self.current = ""
@@ -80,9 +128,9 @@ class Attempts:
 
     def delete_expired(self) -> None:
         """Deletes expired finished jobs of any training: the operator deletes only their launchers."""
-        jobs = diagnosed("old MPIJobs", lambda: self._cluster.objects(TRAINING_LABEL), self._echo_once)
+        jobs = diagnosed(f"old {self._kind.name}s", lambda: self._cluster.objects(TRAINING_LABEL), self._echo_once)
         for job in jobs or ():
-            if _is_expired(job, datetime.now(UTC)):
+            if self._is_expired(job, datetime.now(UTC)):
                 with suppress(Refused):
                     self._cluster.delete(_name(job))
 
@@ -98,21 +146,20 @@ class Attempts:
             self._await_end(name)
             return False
         if outcome(job) == "Failed":
-            self._echo(f"MPIJob {name} of an earlier try has failed; starting it again")
+            self._echo(f"{self._kind.name} {name} of an earlier try has failed; starting it again")
             self._cluster.delete(name)
             self._await_end(name)
             return False
         self._require_same(job)
         self.current = name
-        self._echo(f"found MPIJob {name} of an earlier try; following it")
+        self._echo(f"found {self._kind.name} {name} of an earlier try; following it")
         owners = job["metadata"].get("ownerReferences", [])
         if self._owner is not None and all(owner["uid"] != self._owner.uid for owner in owners):
             try:
                 self._cluster.own(name, [*owners, self._owner.reference()])
             except Refused as refused:
-                self._echo_once(
-                    f"MPIJob {name} cannot have {self._owner.kind} {self._owner.name} as an owner ({refused})"
-                )
+                owner = f"{self._owner.kind} {self._owner.name}"
+                self._echo_once(f"{self._kind.name} {name} cannot have {owner} as an owner ({refused})")
         return True
 
     def _created(self, number: int) -> Json | None:
@@ -123,7 +170,7 @@ class Attempts:
             self.current = name  # before the request: the response may be lost
             try:
                 created = self._cluster.create(body)
-                self._echo(f"created MPIJob {name} in namespace {self._cluster.namespace}")
+                self._echo(f"created {self._kind.name} {name} in namespace {self._cluster.namespace}")
                 return created
             except Refused as refused:
                 self.current = ""
@@ -140,10 +187,10 @@ class Attempts:
 
     def _require_same(self, job: Json) -> None:
         name = _name(job)
-        if job["metadata"].get("annotations", {}).get(DIGEST) != digest(self._body(1)["spec"]):
+        if job["metadata"].get("annotations", {}).get(DIGEST) != _digest(self._body(1)["spec"]):
             raise KfrecError(
-                f"MPIJob {name} exists with another specification; delete it with "
-                f"kubectl -n {self._cluster.namespace} delete mpijob {name}, or use another run"
+                f"{self._kind.name} {name} exists with another specification; delete it with "
+                f"kubectl -n {self._cluster.namespace} delete {self._kind.name.lower()} {name}, or use another run"
             )
 
     def _await_end(self, name: str) -> None:
@@ -152,6 +199,17 @@ class Attempts:
         while self._cluster.get(name) is not None and time.monotonic() < until:
             time.sleep(min(1.0, self._pace.look))
 
+    def _is_expired(self, job: Json, now: datetime) -> bool:
+        kind = outcome(job)
+        if kind is None:
+            return False
+        # The operator sets no completion time for a job with an evicted worker.
+        ended = job["status"].get("completionTime") or (condition(job, kind) or {}).get("lastTransitionTime")
+        if not ended:
+            return False
+        age = now - datetime.fromisoformat(ended[:19]).replace(tzinfo=UTC)
+        return age.total_seconds() > self._kind.policy(job).get("ttlSecondsAfterFinished", 0)
+
 
 def _name(job: Json) -> str:
     return job["metadata"]["name"]
@@ -159,15 +217,3 @@ def _name(job: Json) -> str:
 
 def _number(job: Json) -> int:
     return int(job["metadata"]["labels"].get(ATTEMPT_LABEL, 0))
-
-
-def _is_expired(job: Json, now: datetime) -> bool:
-    kind = outcome(job)
-    if kind is None:
-        return False
-    # The operator sets no completion time for a job with an evicted worker.
-    ended = job["status"].get("completionTime") or (condition(job, kind) or {}).get("lastTransitionTime")
-    if not ended:
-        return False
-    age = now - datetime.fromisoformat(ended[:19]).replace(tzinfo=UTC)
-    return age.total_seconds() > job["spec"]["runPolicy"].get("ttlSecondsAfterFinished", 0)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from components.cluster.api import Cluster, Expired, Refused
 from components.errors import KfrecError
+from components.train.jobs.kind import JobKind
 from components.train.launching.relay import Relay
-from components.train.mpijob.job import LAUNCHER, ROLE_LABEL
 
 # Attempts to read the log of a finished job.
 _LAST_TRIES = 5
@@ -21,13 +21,14 @@ class LogFollower:
 
     Args:
         cluster: where the job runs.
+        kind: of job.
         job: its name.
         relay: receives the lines; its error is cleared when another launcher starts.
         pause: polling interval for a launcher, in seconds.
     """
 
-    def __init__(self, cluster: Cluster, job: str, relay: Relay, pause: float = 2.0) -> None:
-        self._cluster, self._job, self._relay, self._pause = cluster, job, relay, pause
+    def __init__(self, cluster: Cluster, kind: JobKind, job: str, relay: Relay, pause: float) -> None:
+        self._cluster, self._kind, self._job, self._relay, self._pause = cluster, kind, job, relay, pause
         self._ended = threading.Event()
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="launcher log", daemon=True)
@@ -62,9 +63,8 @@ class LogFollower:
             return []  # the job watcher reports API errors
         return [
             pod["metadata"]["name"]
-            for pod in pods
-            if pod["metadata"].get("labels", {}).get(ROLE_LABEL) == LAUNCHER
-            and pod.get("status", {}).get("phase") in ("Running", "Succeeded", "Failed")
+            for pod in self._kind.launchers(pods)
+            if pod.get("status", {}).get("phase") in ("Running", "Succeeded", "Failed")
         ]
 
     def _read(self, pod: str) -> None:

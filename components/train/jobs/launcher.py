@@ -1,4 +1,4 @@
-"""Training in an MPIJob: creates or adopts it, follows it to its end, and reports why it failed.
+"""Training in a job: creates or adopts it, follows it to its end, and reports why it failed.
 
 Neither the operator nor Argo recovers from the loss of a worker; this module does. It deletes the job and creates the
 next one, whose workers resume from the newest checkpoint. Invalid input ends the step at once.
@@ -14,22 +14,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from components.cluster.api import Cluster, Refused, connect
-from components.cluster.pods import Owner, diagnosed, exit_of, find_owner, own_pod
+from components.cluster.api import Cluster, Refused
+from components.cluster.pods import Owner, diagnosed, exit_of
 from components.errors import KfrecError, Unreachable
 from components.lifetime import stopping_in_order
-from components.settings_file import load_settings_file
 from components.steps.catalog import LaunchParameters
 from components.train.jobs.attempts import Attempts
 from components.train.jobs.follow import LogFollower
-from components.train.jobs.reasons import bad_input, condition, failed_pod, outcome, unreached, why_failed
+from components.train.jobs.kind import BAD_INPUT, JobKind, condition, outcome
 from components.train.jobs.watcher import Clock, GivenUp, Gone, JobWatcher, Lost, Pace
 from components.train.launching.launch import TrainingFailed
 from components.train.launching.relay import Measured, Relay, ignored, is_event
-from components.train.mpijob.job import KIND, mpijob, training_name
-from components.train.mpijob.settings import JobSettings
 
 Json = dict[str, Any]
 _TAIL_LINES = 25
@@ -41,13 +36,17 @@ class _NotStarted(str):
     """The reason of a failure before the training: the nodes or images of the workers came too late."""
 
 
-class MpiJobLauncher:
+class JobLauncher:
     """See ``components.train.launching.launch.Launcher``.
 
     Args:
         cluster: where jobs run.
-        training: name of the training; see ``components.train.mpijob.job.training_name``.
-        owner: for the jobs' owner references, if any.
+        kind: of job.
+        training: name of the training; see ``components.train.jobs.attempts.training_name``.
+        body: attempt number and a worker's arguments to the object to create.
+        namespace: that the job settings name, if any, for messages.
+        queue: LocalQueue that admits the jobs, if any.
+        owner: for the owner references of adopted jobs, if any.
         pace: polling intervals and timeouts.
         echo: called with a line for the user.
     """
@@ -55,15 +54,19 @@ class MpiJobLauncher:
     def __init__(
         self,
         cluster: Cluster,
+        kind: JobKind,
         training: str,
+        body: Callable[[int, Sequence[str]], Json],
         parameters: LaunchParameters,
-        settings: JobSettings,
-        owner: Owner | None = None,
-        pace: Pace | None = None,
-        echo: Callable[[str], None] = tqdm.write,
+        namespace: str,
+        queue: str,
+        owner: Owner | None,
+        pace: Pace,
+        echo: Callable[[str], None],
     ) -> None:
-        self._cluster, self._training, self._owner, self._echo = cluster, training, owner, echo
-        self._parameters, self._settings, self._pace = parameters, settings, pace or Pace()
+        self._cluster, self._kind, self._training, self._body = cluster, kind, training, body
+        self._parameters, self._namespace, self._queue = parameters, namespace, queue
+        self._owner, self._pace, self._echo = owner, pace, echo
         self._reported: set[str] = set()
 
     def run(self, workers: int, arguments: Sequence[str], log: Path, measured: Measured = ignored) -> None:
@@ -75,18 +78,19 @@ class MpiJobLauncher:
         """
 
         def body(attempt: int) -> Json:
-            return mpijob(
-                self._training,
-                attempt,
-                self._cluster.namespace,
-                self._parameters,
-                self._settings,
-                arguments,
-                self._owner,
-            )
+            return self._body(attempt, arguments)
 
         body(1)  # report invalid parameters before any request
-        attempts = Attempts(self._cluster, self._training, body, self._owner, self._pace, self._echo, self._echo_once)
+        attempts = Attempts(
+            self._cluster,
+            self._kind,
+            self._training,
+            body,
+            self._owner,
+            self._pace,
+            self._echo,
+            self._echo_once,
+        )
         with log.open("w") as file, Relay(file, measured, tagged=True) as relay, stopping_in_order():
             try:
                 self._train(attempts, relay)
@@ -103,28 +107,24 @@ class MpiJobLauncher:
         clock, failures = Clock(), 0
         attempts.delete_expired()
         while (failure := self._attempt(attempts, relay, clock)) is not None:
-            name = attempts.current
+            failed = f"{self._kind.name} {attempts.current} failed: {failure}"
             attempts.end()
             if isinstance(failure, _NotStarted):
-                self._echo(
-                    f"MPIJob {name} failed: {failure}; its workers did not start in time, which costs no restart"
-                )
+                self._echo(f"{failed}; its workers did not start in time, which costs no restart")
                 continue
             failures += 1
             unreachable = isinstance(relay.error, Unreachable)
             if relay.error is not None and not unreachable:
                 raise TrainingFailed(str(relay.error))
             if failures > self._parameters.restarts:
-                message = f"MPIJob {name} failed: {failure}{self._failure_count(failures)}"
-                raise Unreachable(message) if unreachable else TrainingFailed(message)
+                count = f"; {failures} jobs have failed, raise restarts for more" if failures > 1 else ""
+                raise Unreachable(failed + count) if unreachable else TrainingFailed(failed + count)
             if clock.seconds >= self._parameters.deadline:
                 raise TrainingFailed(
-                    f"MPIJob {name} failed: {failure}; nothing is left of the deadline of "
-                    f"{self._parameters.deadline} s; raise deadline"
+                    f"{failed}; nothing is left of the deadline of {self._parameters.deadline} s; raise deadline"
                 )
             self._echo(
-                f"MPIJob {name} failed: {failure}; restart {failures} of {self._parameters.restarts} resumes from the "
-                "newest checkpoint"
+                f"{failed}; restart {failures} of {self._parameters.restarts} resumes from the newest checkpoint"
             )
 
     def _attempt(self, attempts: Attempts, relay: Relay, clock: Clock) -> str | None:
@@ -136,23 +136,30 @@ class MpiJobLauncher:
         """
         relay.reset()
         job = attempts.begin()
-        name = attempts.current
+        name, title = attempts.current, f"{self._kind.name} {attempts.current}"
         watcher = JobWatcher(
-            self._cluster, name, self._parameters.deadline, clock, self._settings.queue, self._pace, self._echo_once
+            self._cluster,
+            self._kind,
+            name,
+            self._parameters.deadline,
+            clock,
+            self._queue,
+            self._pace,
+            self._echo_once,
         )
         try:
-            with LogFollower(self._cluster, name, relay, min(2.0, self._pace.look)):
+            with LogFollower(self._cluster, self._kind, name, relay, min(2.0, self._pace.look)):
                 job = watcher.wait(job)
         except Lost as lost:
             return str(lost)
         except GivenUp as given_up:
             kind = TrainingFailed if given_up.for_good else KfrecError
-            raise kind(f"MPIJob {name}: {given_up}; the job was deleted") from None
+            raise kind(f"{title}: {given_up}; the job was deleted") from None
         except Gone:
             attempts.current = ""
             if attempts.other():
                 return self._attempt(attempts, relay, clock)
-            raise TrainingFailed(f"MPIJob {name} was deleted by someone else; start a new run to train again") from None
+            raise TrainingFailed(f"{title} was deleted by someone else; start a new run to train again") from None
         if outcome(job) == "Succeeded":
             attempts.current = ""
             return None
@@ -170,20 +177,23 @@ class MpiJobLauncher:
             TrainingFailed: another job would fail too.
         """
         pods = diagnosed("the pods", lambda: self._cluster.pods(name), self._echo_once) or []
-        reason = why_failed(job, pods) or "no reason was given"
+        reason = self._kind.why_failed(job, pods) or "no reason was given"
         if relay.error is not None:
             return str(relay.error)
         if cause := relay.crash or relay.ended:
             hint = f", {_OUT_OF_MEMORY}" if relay.was_killed and not relay.crash else ""
             reason = f"{cause}{hint}; {reason}"
-        if (pod := failed_pod(pods)) is not None and exit_of(pod):
+        if (pod := self._kind.failed_pod(pods)) is not None and exit_of(pod):
             # An evicted pod has no log.
             diagnosed("the log", lambda: self._print_tail(pod["metadata"]["name"]), self._echo_once)
+        failed = f"{self._kind.name} {name} failed: {reason}"
         if (condition(job, "Failed") or {}).get("reason") == "DeadlineExceeded":
-            raise TrainingFailed(f"MPIJob {name} failed: {reason}; raise deadline")
-        if bad_input(pods):
-            raise TrainingFailed(f"MPIJob {name} failed: {reason}; a worker received invalid input, see its last lines")
-        return _NotStarted(reason) if unreached(pods) and not ran else reason
+            raise TrainingFailed(f"{failed}; raise deadline")
+        if self._kind.exited(pods, BAD_INPUT):
+            raise TrainingFailed(
+                f"{self._kind.name} {name} failed: {reason}; a worker received invalid input, see its last lines"
+            )
+        return _NotStarted(reason) if self._kind.exited(pods, self._kind.unreached) and not ran else reason
 
     def _print_tail(self, pod: str) -> None:
         for line in self._cluster.log(pod, follow=False, tail=_TAIL_LINES):
@@ -191,18 +201,16 @@ class MpiJobLauncher:
             if not is_event(text):
                 self._echo(f"{pod}: {text}")
 
-    def _failure_count(self, failures: int) -> str:
-        return f"; {failures} jobs have failed, raise restarts for more" if failures > 1 else ""
-
     def _echo_once(self, text: str) -> None:
         if text not in self._reported:
             self._reported.add(text)
             self._echo(text)
 
     def _explained(self, refused: Refused) -> str:
-        if self._settings.namespace and refused.status in (403, 404):
+        name = self._kind.name
+        if self._namespace and refused.status in (403, 404):
             return (
-                f"job settings: namespace: no MPIJob can be created in {self._settings.namespace} ({refused.message}); "
+                f"job settings: namespace: no {name} can be created in {self._namespace} ({refused.message}); "
                 "correct it, or apply the accounts and the role of manifests/base there"
             )
         if refused.status == 403:
@@ -210,21 +218,4 @@ class MpiJobLauncher:
                 f"the service account may not do this in namespace {self._cluster.namespace} ({refused.message}); "
                 "apply the role of manifests/base"
             )
-        return f"an MPIJob of {self._training} was refused ({refused}); correct the parameters or the job settings"
-
-
-def in_cluster(parameters: LaunchParameters) -> MpiJobLauncher:
-    """The launcher of a train step: in its pod's cluster, else in the kubeconfig's.
-
-    Raises:
-        KfrecError: there is no cluster, or the file job_settings is invalid.
-    """
-    settings = load_settings_file(Path(parameters.job_settings), JobSettings)
-    cluster = connect(KIND, settings.namespace, echo=tqdm.write)
-    return MpiJobLauncher(
-        cluster,
-        training_name(parameters.run_id, parameters.model_uri),
-        parameters,
-        settings,
-        find_owner(cluster, own_pod()),
-    )
+        return f"an {name} of {self._training} was refused ({refused}); correct the parameters or the job settings"

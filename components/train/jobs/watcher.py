@@ -1,4 +1,4 @@
-"""Watches one MPIJob from its creation to its end: reports why it is pending, and detects lost workers."""
+"""Watches one job from its creation to its end: reports why it is pending, and detects lost workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from components.cluster.api import Cluster, Expired
 from components.cluster.pods import diagnosed, image_refused, waiting_for
-from components.train.jobs.reasons import condition, lost_worker, outcome, running_workers
+from components.train.jobs.kind import JobKind, condition, outcome
 
 Json = dict[str, Any]
 
@@ -82,6 +82,8 @@ class JobWatcher:
 
     Args:
         cluster: where it runs.
+        kind: of job.
+        name: of the job.
         deadline: longest running time of the workers, in seconds.
         clock: measures it.
         queue: LocalQueue that admits the job, if any.
@@ -95,6 +97,7 @@ class JobWatcher:
     def __init__(
         self,
         cluster: Cluster,
+        kind: JobKind,
         name: str,
         deadline: int,
         clock: Clock,
@@ -102,8 +105,8 @@ class JobWatcher:
         pace: Pace,
         echo: Callable[[str], None],
     ) -> None:
-        self._cluster, self._name, self._queue, self._pace, self._echo = cluster, name, queue, pace, echo
-        self._deadline, self._clock = deadline, clock
+        self._cluster, self._kind, self._name, self._queue = cluster, kind, name, queue
+        self._deadline, self._clock, self._pace, self._echo = deadline, clock, pace, echo
         self._image_missing_since: float | None = None
         self._workers: dict[str, str] = {}
         self.ran = False
@@ -129,7 +132,7 @@ class JobWatcher:
                 if outcome(job) is None and (reason := self._look(job)):
                     job = self._job()  # a finished job loses its workers too
                     self._check(job)
-                    if outcome(job) is None and not _suspended(job):
+                    if outcome(job) is None and not self._kind.is_suspended(job):
                         raise Lost(reason)
             return job
         finally:
@@ -159,9 +162,9 @@ class JobWatcher:
         """Updates the clock; raises if the job was deleted or its deadline has passed."""
         if job["metadata"].get("deletionTimestamp"):
             raise Gone
-        if _suspended(job):
+        if self._kind.is_suspended(job):
             self._workers = {}  # the operator deletes them, and the job may be resumed before the next poll
-        running = condition(job, "Running") is not None and not _suspended(job)
+        running = condition(job, "Running") is not None and not self._kind.is_suspended(job)
         self.ran = self.ran or running
         self._clock.see(running)
         if self._clock.seconds > self._deadline + self._pace.grace:
@@ -175,15 +178,15 @@ class JobWatcher:
         Returns:
             The loss of a worker, or an empty string.
         """
-        if _suspended(job):
+        if self._kind.is_suspended(job):
             queue = f", waiting in queue {self._queue}" if self._queue else ""
-            self._echo(f"MPIJob {self._name} is suspended{queue}")
+            self._echo(f"{self._kind.name} {self._name} is suspended{queue}")
             return ""
         pods = diagnosed("the pods", lambda: self._cluster.pods(self._name), self._echo) or []
         if pods:
-            if reason := lost_worker(pods, self._workers):
+            if reason := self._kind.lost_worker(pods, self._workers):
                 return reason
-            self._workers |= running_workers(pods)
+            self._workers |= self._kind.running_workers(pods)
         events = diagnosed("the events", self._events, self._echo) or []
         for reason in waiting_for(pods, events):
             self._echo(reason)
@@ -197,8 +200,4 @@ class JobWatcher:
         return ""
 
     def _events(self) -> list[Json]:
-        return [*self._cluster.events(self._name), *self._cluster.events(f"{self._name}-launcher")]
-
-
-def _suspended(job: Json) -> bool:
-    return bool(job.get("spec", {}).get("runPolicy", {}).get("suspend")) or condition(job, "Suspended") is not None
+        return [*self._cluster.events(self._name), *self._cluster.events(f"{self._name}-{self._kind.launcher}")]

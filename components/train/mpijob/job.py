@@ -8,25 +8,29 @@ between the pods; GPUs only for workers; and ``-x`` for the environment of the r
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from components.cluster.api import Kind
-from components.cluster.pods import Owner
+from tqdm import tqdm
+
+from components.cluster.api import Cluster, connect
+from components.cluster.pods import Owner, find_owner, own_pod
 from components.cluster.template import NO_MESH, container, named, own_labels, pod_spec
 from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS
+from components.settings_file import load_settings_file
 from components.steps.catalog import LaunchParameters
-from components.steps.training_parameters import require_whole_pods
+from components.train.jobs.attempts import job_name, job_object, training_name
+from components.train.jobs.kind import JobKind
+from components.train.jobs.launcher import JobLauncher
+from components.train.jobs.watcher import Pace
 from components.train.launching.launch import MODULE
+from components.train.mpijob.await_workers import UNREACHED
 from components.train.mpijob.settings import MOUNT_PATHS, SHARED_MEMORY, STAGING, TEMPORARY, JobSettings
 
-DIGEST = "kfrec.io/spec-digest"
-TRAINING_LABEL, ATTEMPT_LABEL = "kfrec.io/training", "kfrec.io/attempt"
-ROLE_LABEL = "training.kubeflow.org/job-role"
-KIND = Kind(
+LAUNCHER, WORKER = "launcher", "worker"
+KIND = JobKind(
     name="MPIJob",
     group="kubeflow.org",
     version="v2beta1",
@@ -34,8 +38,12 @@ KIND = Kind(
     pod_label="training.kubeflow.org/job-name",
     asked_by="launcher=mpijob",
     instead="launcher=local for processes of this machine",
+    role_label="training.kubeflow.org/job-role",
+    launcher=LAUNCHER,
+    worker=WORKER,
+    unreached=UNREACHED,
+    policy=lambda job: job["spec"]["runPolicy"],
 )
-LAUNCHER, WORKER = "launcher", "worker"
 SSH_FOLDER, SSHD_CONFIG = "/home/mpiuser/.ssh", "/home/mpiuser/.sshd_config"
 SSH_PORT = 2222
 WAIT_MODULE = "components.train.mpijob.await_workers"
@@ -45,9 +53,35 @@ _COMPONENT = "mpijob"
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
-def training_name(run_id: str, model_uri: str) -> str:
-    """A name derived from the run and the output only, so that a retried step finds its jobs."""
-    return f"kfrec-train-{hashlib.sha256(f'{run_id} {model_uri}'.encode()).hexdigest()[:12]}"
+def in_cluster(parameters: LaunchParameters) -> JobLauncher:
+    """The launcher of a train step: in its pod's cluster, else in the kubeconfig's.
+
+    Raises:
+        KfrecError: there is no cluster, or the file job_settings is invalid.
+    """
+    settings = load_settings_file(Path(parameters.job_settings), JobSettings)
+    cluster = connect(KIND, settings.namespace, echo=tqdm.write)
+    training = training_name(parameters.run_id, parameters.model_uri)
+    return launcher(cluster, training, parameters, settings, find_owner(cluster, own_pod()))
+
+
+def launcher(
+    cluster: Cluster,
+    training: str,
+    parameters: LaunchParameters,
+    settings: JobSettings,
+    owner: Owner | None = None,
+    pace: Pace | None = None,
+    echo: Callable[[str], None] = tqdm.write,
+) -> JobLauncher:
+    """The launcher of a training in MPIJobs; see ``JobLauncher``."""
+
+    def body(attempt: int, arguments: Sequence[str]) -> dict[str, Any]:
+        return mpijob(training, attempt, cluster.namespace, parameters, settings, arguments, owner)
+
+    return JobLauncher(
+        cluster, KIND, training, body, parameters, settings.namespace, settings.queue, owner, pace or Pace(), echo
+    )
 
 
 def mpijob(
@@ -70,12 +104,10 @@ def mpijob(
         owner: for the owner reference, if any.
 
     Raises:
-        KfrecError: the workers do not fill whole pods, or a pod's name is too long.
+        KfrecError: a pod's name is too long.
     """
-    name = f"{training}-{attempt}"  # attempts never share a job or pod name
-    require_whole_pods(parameters.workers, parameters.workers_per_pod)
     pods = parameters.workers // parameters.workers_per_pod
-    if len(last := f"{name}-worker-{pods - 1}") > _LONGEST_NAME:
+    if len(last := f"{job_name(training, attempt)}-worker-{pods - 1}") > _LONGEST_NAME:
         raise KfrecError(f"{last}: longer than the {_LONGEST_NAME} characters of a host name; choose a shorter name")
     policy: dict[str, Any] = {
         "cleanPodPolicy": "Running",
@@ -100,23 +132,8 @@ def mpijob(
             "Worker": {"replicas": pods, "restartPolicy": "Never", "template": _worker(parameters, settings)},
         },
     }
-    labels = _labels(settings) | {TRAINING_LABEL: training, ATTEMPT_LABEL: str(attempt)}
-    if settings.queue:
-        labels["kueue.x-k8s.io/queue-name"] = settings.queue
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": namespace,
-        "labels": labels,
-        "annotations": {DIGEST: digest(spec)},
-    }
-    if owner is not None:
-        metadata["ownerReferences"] = [owner.reference()]
-    return {"apiVersion": f"{KIND.group}/{KIND.version}", "kind": KIND.name, "metadata": metadata, "spec": spec}
-
-
-def digest(spec: Mapping[str, Any]) -> str:
-    """A digest of the specification, to compare jobs despite fields that the API server adds."""
-    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
+    labels = _labels(settings) | ({"kueue.x-k8s.io/queue-name": settings.queue} if settings.queue else {})
+    return job_object(KIND, training, attempt, namespace, spec, labels, owner)
 
 
 def _labels(settings: JobSettings, component: str = _COMPONENT) -> dict[str, str]:

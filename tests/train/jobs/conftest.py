@@ -16,9 +16,9 @@ from components.cluster.pods import Owner
 from components.steps.catalog import LaunchParameters
 from components.storage import Retry
 from components.train.jobs import watcher
-from components.train.jobs.launcher import MpiJobLauncher
+from components.train.jobs.launcher import JobLauncher
 from components.train.jobs.watcher import Pace
-from components.train.mpijob.job import KIND, mpijob
+from components.train.mpijob.job import KIND, launcher, mpijob
 from components.train.mpijob.settings import JobSettings
 from tests.fakes.kubernetes_api import NAMESPACE, KubernetesApi, write_kubeconfig
 from tests.fakes.mpi_operator import MpiOperator
@@ -39,11 +39,11 @@ class Place:
     settings: JobSettings = field(default_factory=JobSettings)
     pace: Pace = field(default_factory=lambda: Pace(1, image=0.5, grace=LONGEST, quota=0.1, ending=LONGEST, parting=1))
 
-    def launcher(self, owner: Owner | None = None, **changed: Any) -> MpiJobLauncher:
+    def launcher(self, owner: Owner | None = None, **changed: Any) -> JobLauncher:
         retry = Retry(math.inf, first_wait=0.05, longest_wait=0.2, seconds=LONGEST)
         cluster = connect(KIND, retry=retry, echo=self.told.append)
         parameters = LaunchParameters(**{"workers": 2, "launcher": "mpijob", "restarts": 0, **changed})
-        return MpiJobLauncher(cluster, TRAINING, parameters, self.settings, owner, self.pace, self.told.append)
+        return launcher(cluster, TRAINING, parameters, self.settings, owner, self.pace, self.told.append)
 
     def wait_for_a_look(self) -> None:
         """Waits until the step has looked at the job and at its pods and their events, if there are any."""

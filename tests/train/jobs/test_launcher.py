@@ -21,6 +21,7 @@ from components.errors import KfrecError
 from components.lifetime import VARIABLE, start_time
 from components.storage import retry
 from components.train.jobs import watcher
+from components.train.jobs.kind import JobKind
 from components.train.mpijob.job import KIND
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import BAD_INPUT
@@ -119,7 +120,7 @@ def test_a_step_asked_to_stop_deletes_its_job(place: Make) -> None:
 import sys
 from pathlib import Path
 from components.steps.catalog import LaunchParameters
-from components.train.jobs.launcher import in_cluster
+from components.train.mpijob.job import in_cluster
 in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri="m")).run(2, [], Path(sys.argv[1]))
 """
     step = subprocess.Popen([sys.executable, "-c", program, str(here.folder / "log")], stdout=subprocess.DEVNULL)
@@ -136,7 +137,7 @@ import sys
 from pathlib import Path
 from components.lifetime import end_with_parent
 from components.steps.catalog import LaunchParameters
-from components.train.jobs.launcher import in_cluster
+from components.train.mpijob.job import in_cluster
 end_with_parent()
 in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri="m")).run(2, [], Path(sys.argv[1]))
 """
@@ -160,14 +161,12 @@ import sys
 from pathlib import Path
 from components.cluster.pods import Owner
 from components.steps.catalog import LaunchParameters
-from components.train.mpijob.job import KIND
-from components.train.mpijob.settings import JobSettings
 from components.cluster.api import connect
-from components.train.jobs.launcher import MpiJobLauncher
+from components.train.mpijob.job import KIND, launcher
 from components.train.mpijob.settings import JobSettings
 parameters = LaunchParameters(workers=2, launcher="mpijob")
 owner = Owner("run-1", "uid-of-the-workflow")
-MpiJobLauncher(connect(KIND), "kfrec-train-test", parameters, JobSettings(), owner).run(2, [], Path(sys.argv[1]))
+launcher(connect(KIND), "kfrec-train-test", parameters, JobSettings(), owner).run(2, [], Path(sys.argv[1]))
 """
     step = subprocess.Popen([sys.executable, "-c", program, str(here.folder / "log")], stdout=subprocess.DEVNULL)
     wait_for(lambda: here.operator.tries)
@@ -412,7 +411,7 @@ def test_whatever_ends_the_step_takes_the_job_along(place: Make, monkeypatch: py
     def fail(*arguments: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(watcher, "lost_worker", fail)
+    monkeypatch.setattr(JobKind, "lost_worker", fail)
     with pytest.raises(RuntimeError, match="a defect"):
         here.run()
     assert here.api.live_jobs() == []

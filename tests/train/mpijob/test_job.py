@@ -11,7 +11,8 @@ from components.errors import KfrecError
 from components.images import VERSION
 from components.settings_file import load_settings_file
 from components.steps.catalog import LaunchParameters
-from components.train.mpijob.job import mpijob, training_name
+from components.train.jobs.attempts import training_name
+from components.train.mpijob.job import mpijob
 from components.train.mpijob.settings import JobSettings
 
 IMAGE = f"kfrec-train:{VERSION}"
@@ -250,11 +251,6 @@ def _strict(schema: dict) -> dict:
     if isinstance(schema.get("additionalProperties"), dict):
         schema = {**schema, "additionalProperties": _strict(schema["additionalProperties"])}
     return schema
-
-
-def test_workers_fill_whole_pods() -> None:
-    with pytest.raises(KfrecError, match=r"workers=5 do not fill pods of workers_per_pod=2; use 4 or 6 workers"):
-        mpijob("j", 1, "ns", LaunchParameters(workers=5, workers_per_pod=2), JobSettings(), ARGUMENTS)
 
 
 def test_names_of_pods_fit_a_host_name() -> None:
