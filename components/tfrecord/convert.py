@@ -8,11 +8,17 @@ the partitioning into part files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from queue import Empty, SimpleQueue
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,13 +28,13 @@ from components.records.encoding import encode_samples, records_room
 from components.records.framing import index_path
 from components.records.layout import Layout
 from components.records.packing import pack_samples, packed_room, varints_room
-from components.tfrecord.parallel import ArrayPool, in_order
-from components.tfrecord.permutation import Permutation
 from components.tfrecord.row_groups import RowGroup
 from components.tfrecord.samples import write_varints
 from components.tfrecord.schema import Column
-from components.tfrecord.shards import ShardPlan
-from components.tfrecord.spill import Spill
+from components.tfrecord.shards import Permutation, ShardPlan
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def convert_split(
@@ -166,3 +172,91 @@ def _write(spill: Spill, layout: Layout, plan: ShardPlan, files: Sequence[Path],
                     bar.advance(rows)
             with index_path(path).open("wb") as file:
                 np.save(file, np.concatenate(ends))
+
+
+class Spill:
+    """A temporary file.
+
+    Args:
+        folder: folder on the disk to use.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed on exit
+        self._end = 0
+        self._runs: list[tuple[int, np.ndarray]] = []
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Spill:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def append(self, run: np.ndarray, bucket_ends: np.ndarray) -> None:
+        """Adds ``run``, uint8, where bucket b has the bytes up to ``bucket_ends[b]``. Thread-safe.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        with self._lock:
+            begin = self._end
+            self._end += len(run)
+            self._runs.append((begin, np.concatenate(([0], bucket_ends)).astype(np.uint32)))
+        done = 0
+        while done < len(run):
+            done += os.pwrite(self._file.fileno(), run.data[done:], begin + done)
+
+    def read(self, bucket: int, into: np.ndarray) -> int:
+        """Reads a bucket, its runs in no particular order, into ``into``; returns its size in bytes. Thread-safe."""
+        at = 0
+        for begin, starts in self._runs:
+            first, end = int(starts[bucket]), int(starts[bucket + 1])
+            while first < end:
+                read = os.preadv(self._file.fileno(), [into.data[at : at + end - first]], begin + first)
+                at += read
+                first += read
+        return at
+
+
+def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Generator[R, None, None]:
+    """Yields ``function(item)`` for every item, in order, with at most ``workers + 1`` of them in flight.
+
+    Threads suffice because kernels and I/O release the GIL; they share memory and compiled code. The first exception
+    ends the iteration and cancels the items that have not started.
+    """
+    pending: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for item in items:
+                if len(pending) > workers:
+                    yield pending.popleft().result()
+                pending.append(pool.submit(function, item))
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+class ArrayPool(Generic[T]):
+    """A pool of reusable arrays: allocating fresh memory costs more than the computation in it.
+
+    Args:
+        make: allocates an array when all are in use.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._spare: SimpleQueue[T] = SimpleQueue()
+
+    def take(self) -> T:
+        """An unused array. Thread-safe."""
+        try:
+            return self._spare.get_nowait()
+        except Empty:
+            return self._make()
+
+    def give(self, used: T) -> None:
+        """Returns an array to the pool. Thread-safe."""
+        self._spare.put(used)

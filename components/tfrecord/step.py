@@ -16,15 +16,13 @@ from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.feature_spec.vocabulary import VOCABULARY
 from components.parameters import PREBATCH_SIZES
-from components.progress import warn
+from components.progress import progress, warn
 from components.records.layout import layout_of
 from components.steps.catalog import TfrecordParameters
 from components.steps.recorded import recorded
-from components.tfrecord.convert import convert_split
-from components.tfrecord.lengths import length_by_footers, length_by_reading
-from components.tfrecord.permutation import Permutation
+from components.tfrecord.convert import convert_split, in_order
 from components.tfrecord.row_groups import RowGroup, row_groups
-from components.tfrecord.samples import LongerList
+from components.tfrecord.samples import LongerList, longest_list
 from components.tfrecord.schema import (
     Column,
     declared_lengths,
@@ -32,7 +30,7 @@ from components.tfrecord.schema import (
     read_metadata,
     read_vocabularies,
 )
-from components.tfrecord.shards import ShardPlan, plan_shards
+from components.tfrecord.shards import Permutation, ShardPlan, plan_shards
 
 # The third one is optional: data without it are validated on a part of the training samples.
 SPLITS = (TRAIN, TEST, VALIDATION)
@@ -165,3 +163,40 @@ def _copy_vocabularies(parquet: Artifact, folder: Path) -> tuple[Vocabulary, ...
         (folder / VOCABULARY).mkdir(exist_ok=True)
         shutil.copyfile(parquet.path / file, folder / file)
     return vocabularies
+
+
+def length_by_footers(groups: Sequence[RowGroup], columns: Sequence[Column]) -> dict[str, int] | None:
+    """The lengths, if the footers suggest that all lists of a group are equally long; nothing is read.
+
+    Footers only count the values of a row group, so a longer list may still occur among shorter ones.
+    """
+    lengths = {}
+    for column in columns:
+        if column.is_list and column.length is None:
+            means = {group.values[column.index] / group.rows for group in groups if group.rows}
+            if len(means) != 1 or not (mean := means.pop()).is_integer():
+                return None
+            lengths[column.group] = int(mean)
+    return lengths
+
+
+def length_by_reading(groups: Sequence[RowGroup], columns: Sequence[Column], workers: int) -> dict[str, int]:
+    """The lengths, from every list of one feature of each group.
+
+    Raises:
+        KfrecError: a list is empty in every row.
+    """
+    columns = [column for column in columns if column.length is None]
+    lengths: dict[str, int] = {}
+    with progress("measuring histories", sum(group.rows for group in groups), "samples") as bar:
+        longest = in_order(lambda group: longest_list(group, columns), groups, workers)
+        for group, longest_here in zip(groups, longest, strict=True):
+            for channel, length in longest_here.items():
+                lengths[channel] = max(lengths.get(channel, 0), length)
+            bar.advance(group.rows)
+    for channel, length in lengths.items():
+        if not length:
+            raise KfrecError(
+                f"{groups[0].path.parent.parent}: every {channel} is empty; nothing can be learned from it"
+            )
+    return lengths

@@ -16,8 +16,7 @@ from components.models.model import Explaining, Retrieving, SharingUser, outputs
 from components.scoring.model import EXPLAIN, SIGNATURE, TARGET_VECTORS, TARGETS, USER_VECTORS, VECTOR
 from components.scoring.signature import Output, Signature, write_signature
 from components.tasks import TaskDefinition
-from components.train.loop.disk import disk_errors
-from components.train.loop.state import BY_NAME, named_state_of
+from components.train.loop.state import BY_NAME, disk_errors, named_state_of
 
 
 class _Served(tf.Module):

@@ -1,4 +1,4 @@
-"""The final failure of a training, recorded beside its output in object storage.
+"""What a failed training leaves beside its output: checkpoints and log on this machine, a note in object storage.
 
 Argo retries a failed step whatever its exit status: KFP's launcher exits with 1 for every failure, and pipelines cannot
 set a condition. A permanently failed training therefore writes a note; retries of its step exit at once instead of
@@ -8,13 +8,20 @@ occupying nodes and GPUs again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from components.artifacts.notes import read_notes
 from components.artifacts.remote import read_remote, write_remote
-from components.errors import KfrecError
+from components.errors import KfrecError, WorkerCrashed
+from components.lifetime import Stopped
 from components.storage import below
 from components.train.launching.launch import TrainingFailed
+from components.train.loop.listing import LIST
 
 NOTE = "_failed.json"
 
@@ -54,3 +61,77 @@ def _noted(uri: str, run_id: str) -> str:
         return str(kept["message"]) if kept.get("run_id") == run_id else ""
     except (ValueError, AttributeError, KeyError):
         return ""  # not a note of this module
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a training can resume from a folder; a kill during the first save leaves an incomplete one."""
+    return (folder / LIST).is_file()
+
+
+def made_with(checkpoints: Path) -> dict[str, Any]:
+    """What a failed training that left these checkpoints was given; empty if it is not known."""
+    return read_notes(_note(checkpoints))
+
+
+def require_one_start(load_checkpoint_path: str, continue_path: str) -> None:
+    """Checks that a training either resumes or continues another one.
+
+    Both are allowed if the training to resume has itself continued that one.
+
+    Raises:
+        KfrecError: both are given.
+    """
+    if not load_checkpoint_path or not continue_path:
+        return
+    begun = made_with(Path(load_checkpoint_path)).get("parameters", {})
+    if begun.get("continue_path") != continue_path:
+        raise KfrecError(
+            f"parameters load_checkpoint_path={load_checkpoint_path} and continue_path={continue_path}: the first "
+            "resumes a training, the second starts one; give one of them"
+        )
+
+
+def _note(checkpoints: Path) -> Path:
+    return checkpoints.with_name(f"{checkpoints.name}.json")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Paths that outlive a failure.
+
+    Attributes:
+        checkpoints: folder of checkpoints.
+        log: file with the workers' output.
+    """
+
+    checkpoints: Path
+    log: Path
+
+    def note(self, listing: Mapping[str, Any]) -> None:
+        """Records the inputs and parameters of this training beside its checkpoints; see ``made_with``."""
+        _note(self.checkpoints).write_text(json.dumps(listing, indent=2) + "\n")
+
+    def clear(self, load_checkpoint_path: str) -> None:
+        """Removes the checkpoints of an earlier failure, unless this training resumes from them."""
+        if not load_checkpoint_path or Path(load_checkpoint_path).resolve() != self.checkpoints:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+
+
+@contextmanager
+def kept_on_failure(output: Path) -> Iterator[Kept]:
+    """Yields paths next to the folder ``output``; success removes them, failure names them in its message."""
+    output = output.resolve()
+    kept = Kept(output.with_name(f".{output.name}.checkpoint"), output.with_name(f".{output.name}.log"))
+    try:
+        yield kept
+    except (KfrecError, WorkerCrashed, Stopped) as error:
+        hint = f"; resume with load_checkpoint_path={kept.checkpoints}"
+        if not has_checkpoint(kept.checkpoints):
+            raise
+        if isinstance(error, Stopped):
+            error.note = hint
+            raise
+        raise type(error)(f"{error}{hint}") from error
+    shutil.rmtree(kept.checkpoints, ignore_errors=True)
+    _note(kept.checkpoints).unlink(missing_ok=True)
+    kept.log.unlink(missing_ok=True)

@@ -22,9 +22,9 @@ from components.train.loop.checkpoint import (
     restore_weights,
 )
 from components.train.loop.progress import TrainingProgress
-from components.train.loop.ranks import Ranks, together
+from components.train.loop.ranks import Ranks, on_first, together
 from components.train.loop.runtime import drawn_seed
-from components.train.loop.session import Session, open_session
+from components.train.loop.session import Session, load_weights, open_session
 from components.train.loop.state import shared_state_of
 from components.train.loop.training import Training
 from components.train.results import (
@@ -51,8 +51,7 @@ def run_training(
         ranks: of this training.
         checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
     """
-    together(ranks, lambda: _require_results_folder(parameters, ranks))
-    seed = ranks.from_first(drawn_seed(parameters.seed))
+    seed = on_first(ranks, lambda: _prepared(parameters))
     session = together(ranks, lambda: open_session(folder, parameters, ranks, seed, checkpoint_saved))
     training = Training(session, seed)
     seed = training.progress.seed
@@ -73,14 +72,11 @@ def run_training(
 
 def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
     """Scores the test split with the weights that a training exports, or with ``benchmark`` measures the throughput."""
-    together(ranks, lambda: _require_results_folder(parameters, ranks))
-    seed = ranks.from_first(drawn_seed(parameters.seed))
+    seed = on_first(ranks, lambda: _prepared(parameters))
     session = together(ranks, lambda: open_session(folder, parameters, ranks, seed))
-    weights = ranks.from_first(together(ranks, lambda: _find_weights(session)))
+    weights = on_first(ranks, lambda: _find_weights(session))
     if weights:
-        together(ranks, lambda: restore_weights(*weights, session.model) if session.is_first else None)
-        ranks.copy_variables(shared_state_of(session.model))
-        together(ranks, lambda: restore_tables(*weights, session.model))
+        load_weights(session, *weights)
     with _open_log(session, seed) as log:
         if parameters.benchmark:
             _report(session, log, benchmark_inference(session, log))
@@ -95,9 +91,10 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
             print(f"{scores}, {rows} samples", flush=True)
 
 
-def _require_results_folder(parameters: WorkerParameters, ranks: Ranks) -> None:
-    if ranks.rank == 0:
-        require_own_results(Path(parameters.results_dir), parameters.log_filename)
+def _prepared(parameters: WorkerParameters) -> int:
+    """Checks the results folder; returns the seed."""
+    require_own_results(Path(parameters.results_dir), parameters.log_filename)
+    return drawn_seed(parameters.seed)
 
 
 def _open_log(session: Session, seed: int, append: bool = False) -> TrainingLog:
@@ -119,8 +116,6 @@ def _report(session: Session, log: TrainingLog, measured: Benchmark) -> None:
 def _find_weights(session: Session) -> tuple[str, TrainingProgress] | None:
     """The checkpoint to score with and its training's progress, on the first rank."""
     path = session.parameters.load_checkpoint_path
-    if not session.is_first:
-        return None
     if not path:
         print("no load_checkpoint_path given: the weights are random, so only the speed is meaningful", flush=True)
         return None

@@ -36,7 +36,7 @@ from components.steps.recorded import recorded
 from components.storage import below, is_uri
 from components.train.loop.data import samples_of
 from components.train.loop.listing import LIST
-from components.train.loop.ranks import Ranks, together
+from components.train.loop.ranks import Ranks, on_first, together
 from components.train.loop.shards import is_part
 from components.train.loop.uploader import LOG, CheckpointUploader, fetch_checkpoint, send_parts
 from components.train.results import CHECKPOINT, trained_rows
@@ -100,17 +100,17 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
     uri = parameters.results_dir.rstrip("/")
     source = together(ranks, lambda: open_remote(dataset))
     comparable = {name: value for name, value in recorded(parameters).items() if name not in _LOCATIONS}
-    if _first(ranks, lambda: _is_there(uri, source, comparable)):
+    if on_first(ranks, lambda: _is_there(uri, source, comparable)):
         if ranks.rank == 0:
             print(f"{uri} holds the results of this run already", flush=True)
         yield Stage(data, parameters, is_finished=True)
         return
-    _first(ranks, lambda: _claim(uri, dataset))
+    on_first(ranks, lambda: _claim(uri, dataset))
     folder = Path(parameters.stage_dir) / f"results-{_digest(uri)}"
     work, checkpoints = folder / "work", folder / CHECKPOINT
     log = work / parameters.log_filename
     stored = below(uri, CHECKPOINT)
-    resumed = _first(ranks, lambda: _resume(stored, folder, checkpoints, log))
+    resumed = on_first(ranks, lambda: _resume(stored, folder, checkpoints, log))
     node = _node(ranks)
     together(ranks, lambda: _prepare(stored, checkpoints, resumed) if ranks.rank == node[0] != 0 else None)
     local = dataclasses.replace(
@@ -141,16 +141,10 @@ def _copy_checkpoints(stored: str, checkpoints: Path, folder: Path) -> None:
     (folder / LOG).unlink()
 
 
-def _claim(uri: str, dataset: str) -> bool:
+def _claim(uri: str, dataset: str) -> None:
     """Claims the prefix for this step before the first checkpoint; an earlier model is kept until then."""
     require_output_prefix(uri, STEP, [dataset])
     begin_remote(uri, STEP)
-    return True
-
-
-def _first(ranks: Ranks, question: Callable[[], bool]) -> bool:
-    """The first rank's answer, broadcast to every rank; its error ends every rank."""
-    return ranks.from_first(together(ranks, lambda: question() if ranks.rank == 0 else False))
 
 
 def _stage_data(uri: str, stage: Path, parameters: WorkerParameters, ranks: Ranks) -> Path:

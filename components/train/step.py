@@ -27,8 +27,7 @@ from components.tracking.data import data_name
 from components.tracking.live import TrainingRun, training_run
 from components.tracking.run import TrackedRun
 from components.tracking.trained import complete_training, final_metrics, log_start
-from components.train.after_failure import kept_on_failure, require_one_start
-from components.train.failure import failing_once
+from components.train.failure import failing_once, kept_on_failure, require_one_start
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher, worker_arguments
 from components.train.results import CHECKPOINT, trained_rows
 from components.training_log import LOG as TRAINING_LOG
@@ -60,7 +59,6 @@ def run(
     data = open_input(tfrecord, steps=("tfrecord",), reads=(parameters.feature_spec,) if in_storage else None)
     tfrecord = data.path
     spec = load_feature_spec(tfrecord, parameters.feature_spec)
-    require_divisible(parameters.global_batch_size, parameters.workers)
     if lacking := missing_column(spec, _task_of(parameters).kept):  # the evaluation would refuse it after the training
         raise KfrecError(lacking)
     launcher = launcher or launcher_of(parameters)

@@ -20,9 +20,9 @@ from components.errors import KfrecError, Unreachable, explain_os_error
 from components.lifetime import end_with_parent
 from components.parameters import build, parameters_of
 from components.progress import emit
+from components.steps.batch_size import require_divisible
 from components.steps.catalog import STEPS, WorkerParameters, worker_parameters
 from components.steps.parser import Parser, add_argument, chosen
-from components.train.after_failure import require_one_start
 from components.train.loop.runtime import quiet_tensorflow
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     ranks = connect()
     try:
-        _run(dataset, _parameters(values), ranks)
+        _run(dataset, _parameters(values, ranks.size), ranks)
         ranks.end()
         return 0
     except SharedError as error:
@@ -78,12 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _crashed(error, ranks)
 
 
-def _parameters(values: Mapping[str, str]) -> WorkerParameters:
+def _parameters(values: Mapping[str, str], ranks: int) -> WorkerParameters:
     from components.train.loop.ranks import SharedError
 
     try:
         parameters: WorkerParameters = build(worker_parameters(values["model_type"], values["task"]), values)
-        require_one_start(parameters.load_checkpoint_path, parameters.continue_path)
+        require_divisible(parameters.global_batch_size, ranks)
         return parameters
     except KfrecError as error:
         raise SharedError(str(error)) from None  # every rank has the same arguments

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from components.errors import KfrecError
 from components.private import SAFE_PATH
-from components.train.launching.gloo import loopback_problem
-from components.train.launching.mpi import LIBRARY, mpi_environment
+from components.train.launching.transports import LIBRARY, loopback_problem, mpi_environment
 from pipelines.cli.options import UI_PORT, free_port, require_free
 from pipelines.doctor.examination import Check, Finding, examine, missing, note, ok
 

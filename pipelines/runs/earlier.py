@@ -15,7 +15,7 @@ from components.parameters import build, parameters_of
 from components.steps.catalog import STEPS
 from components.steps.recorded import EXTENSION, FILE, recorded
 from components.steps.training_parameters import MAY_CHANGE
-from components.train.after_failure import has_checkpoint, made_with
+from components.train.failure import has_checkpoint, made_with
 from pipelines.defaults import Pipeline
 from pipelines.parameters import BOUND, step_parameters
 from pipelines.runs.record import RunRecord

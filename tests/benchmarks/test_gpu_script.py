@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from components.train.launching.mpi import mpi_environment
+from components.train.launching.transports import mpi_environment
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.sh"
 

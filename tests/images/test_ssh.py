@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from components.train.launching.mpi import mpi_environment
+from components.train.launching.transports import mpi_environment
 from tests.fakes.handler import free_port
 
 TRAIN = Path(__file__).parents[2] / "images" / "train"
@@ -109,7 +109,7 @@ def test_two_ranks_start_over_ssh(worker: Worker, tmp_path: Path) -> None:
     hosts = tmp_path / "hostfile"
     hosts.write_text("127.0.0.2 slots=1\n127.0.0.3 slots=1\n")
     program = "import horovod.tensorflow as hvd; hvd.init(); print('rank', hvd.rank(), 'of', hvd.size())"
-    python = f"from components.train.launching.mpi import make_mpi_loadable; make_mpi_loadable(); {program}"
+    python = f"from components.train.launching.transports import make_mpi_loadable; make_mpi_loadable(); {program}"
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(
         ["mpirun", "-np", "2", "--hostfile", str(hosts), "--bind-to", "none", "--mca", "plm_rsh_agent",

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from components.train.launching.launch import LocalLauncher
-from components.train.launching.process import run_processes
+from components.train.launching.launch import LocalLauncher, run_processes
 from tests.listening import listening_sockets
 
 if TYPE_CHECKING:

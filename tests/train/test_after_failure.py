@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import KfrecError
-from components.train.after_failure import Kept, require_one_start
+from components.train.failure import Kept, require_one_start
 
 
 def test_a_training_that_continued_another_one_resumes_as_it_began(tmp_path: Path) -> None:

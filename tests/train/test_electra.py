@@ -24,8 +24,7 @@ from components.models.electra_qa.parameters import ElectraQaParameters
 from components.models.names import name_of
 from components.steps.catalog import STEPS
 from components.train.loop.state import VARIABLES, name_in
-from components.train.loop.warm_start import warm_start
-from components.train.loop.weights import weights_of
+from components.train.loop.warm_start import warm_start, weights_of
 from components.training_log import read_log
 from tests.models.electra_qa.test_model import specification as questions
 from tests.train.in_process import run_worker

@@ -18,8 +18,7 @@ from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.steps.catalog import TfrecordParameters, WorkerParameters
 from components.tfrecord.step import run as convert
-from components.train.launching.launch import LocalLauncher
-from components.train.launching.process import run_processes
+from components.train.launching.launch import LocalLauncher, run_processes
 from components.train.loop.data import open_data
 from components.train.loop.ranks import Alone
 from components.train.staging import stage_records

@@ -190,9 +190,7 @@ class JobLauncher:
         if (condition(job, "Failed") or {}).get("reason") == "DeadlineExceeded":
             raise TrainingFailed(f"{failed}; raise deadline")
         if self._kind.exited(pods, BAD_INPUT):
-            raise TrainingFailed(
-                f"{self._kind.name} {name} failed: {reason}; a worker received invalid input, see its last lines"
-            )
+            raise TrainingFailed(f"{failed}; a worker received invalid input, see its last lines")
         return _NotStarted(reason) if self._kind.exited(pods, self._kind.unreached) and not ran else reason
 
     def _print_tail(self, pod: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,11 @@ from components.models.optimizers.groups import Optimizers
 from components.models.optimizers.slots import STEPS
 from components.models.tables.placement import whole_shape
 from components.train.loop.averages import AVERAGE, Averages
-from components.train.loop.disk import disk_errors
 from components.train.loop.listing import read_list, write_list
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.progress import FORMAT, ProgressState, TrainingProgress
 from components.train.loop.shards import layout_of, read_parts, remove_parts, write_parts
-from components.train.loop.state import VARIABLES, named_state_of
+from components.train.loop.state import VARIABLES, disk_errors, named_state_of
 from components.train.results import CHECKPOINT
 
 KEEP = 3
@@ -73,13 +72,8 @@ class Checkpoints:
         }
         self._variables = {f"{part}/{name}": v for part, state in parts.items() for name, v in state.items()}
         self.layout = layout_of(self._variables)
-        self._checkpoint = self._without(self.layout)
+        self._checkpoint = _replicated(self._variables, (), self._state)
         self._names = read_list(folder) if rank == 0 else []
-
-    def _without(self, sharded: Collection[str]) -> tf.train.Checkpoint:
-        """A checkpoint of the progress and of all variables except the sharded ones."""
-        replicated = {path: variable for path, variable in self._variables.items() if path not in sharded}
-        return tf.train.Checkpoint(**{VARIABLES: replicated}, state=self._state)
 
     def save_parts(self, progress: TrainingProgress) -> None:
         """Writes this rank's shards, on every rank before ``save``."""
@@ -140,59 +134,28 @@ class Checkpoints:
             partial.replace(self._folder / file.name)
         self._names = [*self._names, Path(prefix).name]
 
-    def restore(self, path: str) -> tuple[TrainingProgress, list[np.ndarray]]:
-        """Restores the training from a checkpoint, except for tables that are sharded in either of them.
+    def restore(self, prefix: str, progress: TrainingProgress) -> list[np.ndarray]:
+        """Restores the training: this rank's shards, and on the first rank the rest.
 
         Args:
-            path: prefix of the checkpoint, from ``find_checkpoint``.
+            prefix: of the checkpoint, from ``find_checkpoint``.
+            progress: stored in it.
 
         Returns:
-            The training's progress, and the totals of its epoch's metrics.
-
-        Raises:
-            KfrecError: a file is damaged.
-        """
-        sharded = {*self.layout, *read_progress(path).tables}
-        with _explaining_damage(path):
-            self._without(sharded).read(path).assert_existing_objects_matched()
-        assert self._state.progress is not None
-        return self._state.progress, self._state.totals
-
-    def restore_parts(self, path: str, progress: TrainingProgress) -> None:
-        """Restores this rank's shards of tables that are sharded here or in the checkpoint, on every rank.
-
-        Args:
-            path: prefix of the checkpoint.
-            progress: stored in it.
+            The totals of its epoch's metrics, on the first rank.
 
         Raises:
             KfrecError: a file is missing or damaged.
         """
-        with _explaining_damage(path):
-            read_parts(path, progress.tables, self._variables)
+        _restore(prefix, progress, self._variables, self._rank == 0, self._state)
+        return self._state.totals
 
-    def continue_from(self, path: str, progress: TrainingProgress) -> None:
-        """Restores the weights and the optimizers' moments alone, except for tables that are sharded in either.
+    def continue_from(self, prefix: str, progress: TrainingProgress) -> None:
+        """As ``restore``, the weights and the optimizers' moments alone, of another training of the same model.
 
         Step counters of the optimizers, loss scale and averages keep their values.
-
-        Args:
-            path: prefix of another training's checkpoint, of the same model and optimizers.
-            progress: stored in it.
-
-        Raises:
-            KfrecError: the file is damaged.
         """
-        sharded = {*self.layout, *progress.tables}
-        replicated = {name: variable for name, variable in self._continued.items() if name not in sharded}
-        with _explaining_damage(path):
-            reader = tf.train.Checkpoint(**{VARIABLES: replicated}).read(path)
-            reader.assert_existing_objects_matched().expect_partial()
-
-    def continue_parts(self, path: str, progress: TrainingProgress) -> None:
-        """As ``restore_parts``, after ``continue_from``."""
-        with _explaining_damage(path):
-            read_parts(path, progress.tables, self._continued)
+        _restore(prefix, progress, self._continued, self._rank == 0)
 
     @property
     def _continued(self) -> dict[str, tf.Variable]:
@@ -268,33 +231,37 @@ def read_progress(prefix: str) -> TrainingProgress:
     return state.progress
 
 
-def restore_weights(prefix: str, progress: TrainingProgress, model: Model) -> None:
-    """Restores only the model, for inference, except for tables that are sharded here or in the checkpoint.
-
-    Restores the averaged weights, if the training kept them.
-
-    Args:
-        progress: stored in it.
-        model: receives the weights.
-
-    Raises:
-        KfrecError: a file is damaged.
-    """
-    variables = _scored(model, progress)
-    sharded = {*layout_of(variables), *progress.tables}
-    replicated = {path: variable for path, variable in variables.items() if path not in sharded}
-    with _explaining_damage(prefix):
-        tf.train.Checkpoint(**{VARIABLES: replicated}).restore(prefix).expect_partial()
+def restore_weights(prefix: str, progress: TrainingProgress, model: Model, is_first: bool) -> None:
+    """Restores the model alone, with averaged weights if the training kept them; as ``Checkpoints.restore``."""
+    _restore(prefix, progress, _scored(model, progress), is_first)
 
 
-def restore_tables(prefix: str, progress: TrainingProgress, model: Model) -> None:
-    """Restores this rank's shards of the tables that ``restore_weights`` skips, on every rank.
+def _restore(
+    prefix: str,
+    progress: TrainingProgress,
+    variables: Mapping[str, tf.Variable],
+    is_first: bool,
+    state: ProgressState | None = None,
+) -> None:
+    """Reads the replicated variables if ``is_first``, and this rank's shards of those that are sharded here or there.
 
     Raises:
         KfrecError: a file is missing or damaged.
     """
     with _explaining_damage(prefix):
-        read_parts(prefix, progress.tables, _scored(model, progress))
+        if is_first:
+            replicated = _replicated(variables, progress.tables, state)
+            replicated.read(prefix).assert_existing_objects_matched().expect_partial()
+        read_parts(prefix, progress.tables, variables)
+
+
+def _replicated(
+    variables: Mapping[str, tf.Variable], sharded: Collection[str], state: ProgressState | None
+) -> tf.train.Checkpoint:
+    """A checkpoint of the variables but those that are sharded, here or by these names, and of the progress."""
+    left_out = {*layout_of(variables), *sharded}
+    replicated = {path: variable for path, variable in variables.items() if path not in left_out}
+    return tf.train.Checkpoint(**{VARIABLES: replicated}, **({"state": state} if state is not None else {}))
 
 
 def _scored(model: Model, progress: TrainingProgress) -> dict[str, tf.Variable]:
@@ -336,31 +303,3 @@ def require_same_model(prefix: str, progress: TrainingProgress, model: Model) ->
             raise KfrecError(f"{prefix}: does not hold this model's {name}; {remedy}")
         if theirs[name] != mine[name]:
             raise KfrecError(f"{prefix}: its {name} has shape {theirs[name]}, this model's has {mine[name]}; {remedy}")
-
-
-def require_same_run(prefix: str, progress: TrainingProgress, mine: TrainingProgress, seed: int) -> None:
-    """Checks the settings that must not change when a training resumes.
-
-    Args:
-        prefix: the checkpoint.
-        progress: stored in it.
-        mine: of this run before it restores.
-        seed: the requested seed; -1 takes the checkpoint's.
-
-    Raises:
-        KfrecError: they differ.
-    """
-    compared = {
-        "optimizer": (progress.optimizer, mine.optimizer),
-        "average_decay": (progress.average_decay, mine.average_decay),
-        "seed": (progress.seed, progress.seed if seed < 0 else seed),
-        # Scores on other samples cannot be compared, and samples that trained cannot judge.
-        "number of validation samples": (progress.validation_rows, mine.validation_rows),
-    }
-    if progress.step:
-        # A position within an epoch is only valid for the same batches.
-        compared["global_batch_size"] = (progress.global_batch_size, mine.global_batch_size)
-        compared["number of steps an epoch"] = (progress.steps_per_epoch, mine.steps_per_epoch)
-    for name, (theirs, ours) in compared.items():
-        if theirs != ours:
-            raise KfrecError(f"{prefix}: was trained with {name} {theirs}, this run has {ours}; make them the same")

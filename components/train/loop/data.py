@@ -22,8 +22,8 @@ from components.records.files import rows_per_file
 from components.records.lanes import files_of_rows, lanes_of, needed_files, rows_before, rows_of_part
 from components.steps.catalog import WorkerParameters
 from components.steps.training_parameters import require_divisible
-from components.train.loop.memory import cache_bytes
 from components.train.loop.ranks import Ranks
+from components.train.loop.runtime import cache_bytes
 from components.train.loop.transfer import Transfer, id_type, transfer
 
 Part = tuple[float, float]
@@ -277,10 +277,8 @@ def open_data(
         scored_features: features for scoring, without the targets.
 
     Raises:
-        KfrecError: records that do not match the specification, a batch size not divisible by the ranks, or patience
-            without samples for validation.
+        KfrecError: records that do not match the specification, or patience without samples for validation.
     """
-    require_divisible(parameters.global_batch_size, ranks.size)
     samples = samples_of(spec, parameters)
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
     files = samples.files(spec, TRAIN, parameters.global_batch_size, [ranks.rank], ranks.size)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from components.models.ops.choice import fused
 from components.models.ops.scaling import UNSCALED, Scaling, all_finite
-from components.train.loop.reduction import Gradient
+from components.train.loop.exchange import Gradient
 
 INITIAL = 2.0**15
 GROWTH_STEPS = 2000

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from components.errors import KfrecError, Unreachable, explain_os_error
 from components.models.ops.rows import sum_by_row
-from components.train.launching.mpi import make_mpi_loadable
+from components.train.launching.transports import make_mpi_loadable
 
 T = TypeVar("T")
 
@@ -222,3 +222,9 @@ def together(ranks: Ranks, job: Callable[[], T]) -> T:
             message, kind = first
             raise kind(message)
     return result
+
+
+def on_first(ranks: Ranks, job: Callable[[], T]) -> T:
+    """Runs ``job`` on the first rank; returns its result on every rank, or fails on every rank as ``together``."""
+    result: Any = together(ranks, lambda: job() if ranks.rank == 0 else None)
+    return ranks.from_first(result)

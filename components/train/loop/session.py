@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +11,21 @@ from typing import Any
 from components import registry
 from components.feature_spec import load_feature_spec
 from components.feature_spec.side_tables import side_tables
+from components.feature_spec.spec import VALIDATION
 from components.models import Model, ModelDefinition
 from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
 from components.tasks import Kept, Metric, TaskDefinition, kept_features, missing_column
 from components.train.loop.data import TrainingData, open_data
-from components.train.loop.ranks import Ranks
+from components.train.loop.checkpoint import restore_weights
+from components.train.loop.progress import TrainingProgress
+from components.train.loop.ranks import Ranks, together
+from components.train.loop.state import shared_state_of
 from components.train.loop.tables import build_placed, table_memory
 from components.train.loop.transfer import Batch
 from components.train.loop.validation import Scorer
+from components.train.results import best_epoch
 
 AUTOMATIC_PREFETCH = 4
 
@@ -79,6 +84,10 @@ class Session:
         """The metric by which epochs are compared."""
         return self.task.validation_metric(self.data.samples.cuts_groups)
 
+    def best_epoch(self, epochs: Sequence[Mapping[str, Any]]) -> int:
+        """Number of the best of the finished epochs; 0 if none was judged."""
+        return best_epoch(epochs, f"{VALIDATION}_{self.judge.name}", self.judge.higher_is_better)
+
     def score(self) -> dict[str, float]:
         """The task's metrics on the samples to score, named with the split; none without such samples.
 
@@ -136,6 +145,18 @@ def open_session(
         side_tables(folder),
     )
     return Session(parameters, ranks, data, definition, model, task, kept, scorer, checkpoint_saved)
+
+
+def load_weights(session: Session, prefix: str, progress: TrainingProgress) -> None:
+    """Gives the model the weights that a training exports, on every rank.
+
+    Args:
+        prefix: of a checkpoint.
+        progress: stored in it.
+    """
+    ranks, model = session.ranks, session.model
+    together(ranks, lambda: restore_weights(prefix, progress, model, session.is_first))
+    ranks.copy_variables(shared_state_of(model))
 
 
 def _ahead(prefetch: int) -> int:

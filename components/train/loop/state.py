@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -59,3 +64,22 @@ def name_in(key: str, holder: str) -> str | None:
     if not key.startswith(f"{holder}/") or not key.endswith(_KEY):
         return None
     return key.removeprefix(f"{holder}/").removesuffix(_KEY).replace(".S", "/").replace("..", ".")
+
+
+_KINDS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+
+
+@contextmanager
+def disk_errors(path: Path | str) -> Iterator[None]:
+    """Raises OSError if TensorFlow fails to write because of an operating system error.
+
+    Args:
+        path: the file or folder being written, for the message.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        for kind in _KINDS:
+            if os.strerror(kind) in error.message:
+                raise OSError(kind, os.strerror(kind), str(path)) from error
+        raise

@@ -15,8 +15,8 @@ from components.models.tables.placement import RANK, REPLICATED, Placement
 from components.models.tables.plan import AUTO, Requirements, plan_tables, read_named
 from components.parameters import bytes_of
 from components.train.building import build_model
-from components.train.loop.memory import available_bytes, require_memory
 from components.train.loop.ranks import Ranks
+from components.train.loop.runtime import available_bytes, require_memory
 
 
 def table_memory(parameters: Any, ranks: Ranks) -> float | None:

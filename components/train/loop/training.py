@@ -21,21 +21,13 @@ from components.steps.training_parameters import BEST, LAST
 from components.storage import is_uri
 from components.tasks import TaskDefinition
 from components.train.loop.averages import Averages
-from components.train.loop.checkpoint import (
-    Checkpoints,
-    described,
-    find_checkpoint,
-    read_progress,
-    require_same_model,
-    require_same_run,
-    restore_tables,
-    restore_weights,
-)
+from components.train.loop.checkpoint import Checkpoints, described, read_progress
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.meter import Meter
 from components.train.loop.progress import TrainingProgress
-from components.train.loop.ranks import SharedError, together
-from components.train.loop.session import Session
+from components.train.loop.ranks import SharedError, on_first, together
+from components.train.loop.session import Session, load_weights
+from components.train.loop.starts import begin
 from components.train.loop.state import shared_state_of
 from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 from components.train.loop.uploader import fetch_checkpoint
@@ -126,7 +118,8 @@ class Training:
         while not self._is_over():
             self._epoch(log)
         if self.progress.best not in ("", self.progress.name):
-            self._restore_best()
+            prefix = self._checkpoints.prefix(self.progress.best)
+            load_weights(self._session, prefix, on_first(self._ranks, lambda: read_progress(prefix)))
         else:
             self._averages.assign_to(self._session.model.trainable_variables)
 
@@ -138,81 +131,33 @@ class Training:
     @property
     def outcome(self) -> Outcome:
         """Which of the finished epochs is exported."""
-        progress, best = self.progress, self._best_epoch()
-        name, label = self._judged_by
+        progress, best, judge = self.progress, self._session.best_epoch(self.progress.epochs), self._session.judge
         return Outcome(
             epochs=progress.epoch,
             planned=max(self._data.epochs, progress.epoch),
             best=best,
             exported=best if progress.best else progress.epoch,
-            metric=label,
-            score=progress.epochs[best - 1][name] if best else None,
+            metric=f"{VALIDATION} {judge.label}",
+            score=progress.epochs[best - 1][f"{VALIDATION}_{judge.name}"] if best else None,
             is_judged=bool(self._data.samples.measured),
         )
 
-    @property
-    def _judged_by(self) -> tuple[str, str]:
-        """Name and label of the metric that judges epochs."""
-        metric = self._session.judge
-        return f"{VALIDATION}_{metric.name}", f"{VALIDATION} {metric.label}"
-
-    def _best_epoch(self) -> int:
-        """Number of the best finished epoch; 0 if none was judged."""
-        return best_epoch(self.progress.epochs, self._judged_by[0], self._session.judge.higher_is_better)
-
     def _is_over(self) -> bool:
         """Whether no further epoch trains. The results are the first rank's, so that all ranks agree."""
-        progress, patience, best = self.progress, self._parameters.patience, self._best_epoch()
+        progress, patience = self.progress, self._parameters.patience
+        best = self._session.best_epoch(progress.epochs)
         if progress.epoch >= self._data.epochs:
             return True
         return bool(patience and best) and progress.step == 0 and progress.epoch - best >= patience
 
-    def _restore_best(self) -> None:
-        """Gives the model the weights of the best epoch, or their averages."""
-        prefix, model = self._checkpoints.prefix(self.progress.best), self._session.model
-        first = together(self._ranks, lambda: read_progress(prefix) if self._session.is_first else None)
-        progress = self._ranks.from_first(first)
-        assert progress is not None
-        together(self._ranks, lambda: restore_weights(prefix, progress, model) if self._session.is_first else None)
-        self._ranks.copy_variables(shared_state_of(model))
-        together(self._ranks, lambda: restore_tables(prefix, progress, model))
-
     def _begin(self) -> None:
-        """Restores the checkpoint, or starts from another training's, on the first rank; then broadcasts the state.
-
-        Each rank restores its own table shards.
-        """
-        if self._parameters.load_checkpoint_path:
-            restored = together(self._ranks, self._restore)
-            prefix, self.progress, totals = self._ranks.from_first(restored)
-            together(self._ranks, lambda: self._checkpoints.restore_parts(prefix, self.progress))
-            self.progress.tables = self._checkpoints.layout
-            self._carry_best_over(prefix)
-            # The first rank continues the totals of all ranks; the sum at the end of the epoch is complete.
-            if self._session.is_first and totals:
-                self._metrics.load(totals)
-        elif self._parameters.continue_path:
-            self._continue()
-        elif self._parameters.warm_start_path:
-            self._warm_start()
+        """Gives every rank the first state of the training."""
+        self.progress, totals = begin(self._session, self._checkpoints, self.progress)
+        # The first rank continues the totals of all ranks; the sum at the end of the epoch is complete.
+        if self._session.is_first and totals:
+            self._metrics.load(totals)
         for part in (self._session.model, self._optimizer, self._loss_scale, self._averages):
             self._ranks.copy_variables(shared_state_of(part))
-
-    def _carry_best_over(self, prefix: str) -> None:
-        """Keeps the checkpoint of the best epoch so far, which may lie in another folder."""
-        progress, best = self.progress, self._best_epoch()
-        if self._parameters.export_epoch == LAST:
-            progress.best = ""
-        elif best and not progress.best:
-            raise SharedError(
-                f"{prefix}: epoch {best} of its training was the best, and its checkpoint was not kept; set "
-                "export_epoch to last, or start fresh"
-            )
-        elif progress.best:
-            location = str(Path(prefix).with_name(progress.best))
-            together(
-                self._ranks, lambda: self._checkpoints.carry_over(location) if self._ranks.local_rank == 0 else None
-            )
 
     def _choose_exchange(self) -> dict[str, str]:
         """Chooses how the gradients of each table are exchanged, by the rows of the first batch."""
@@ -227,61 +172,6 @@ class Training:
             named = ", ".join(rows[:5]) + (", ..." if len(rows) > 5 else "")
             print(line + (f"; exchanged by rows: {named}" if rows else ""), flush=True)
         return exchange
-
-    def _warm_start(self) -> None:
-        """Starts from another model's weights, on the first rank and on ranks with table shards."""
-        location, model, spec = self._parameters.warm_start_path, self._session.model, self._data.spec
-        folder, is_receiver = Path(location), self._session.is_first or bool(self._checkpoints.layout)
-        if is_uri(location):
-            folder = Path(self._parameters.stage_dir) / "warm-start"
-            fetches = is_receiver and self._ranks.local_rank == 0
-            together(self._ranks, lambda: fetch_earlier(location, folder) if fetches else None)
-        fresh = self._session.definition.fresh
-        taken = together(self._ranks, lambda: warm_start(location, folder, model, spec, fresh) if is_receiver else None)
-        if self._session.is_first and taken is not None:
-            print(taken.line(location), flush=True)
-
-    def _continue(self) -> None:
-        """Continues the weights and the optimizers' moments of another training, with a schedule of its own."""
-        location, folder = self._parameters.continue_path, self._parameters.continue_path
-        if is_uri(location):
-            folder = str(Path(self._parameters.stage_dir) / "continue")
-            fetches = self._ranks.local_rank == 0
-            together(self._ranks, lambda: fetch_checkpoint(location, Path(folder)) if fetches else None)
-        continued = together(self._ranks, lambda: self._continued(folder) if self._session.is_first else None)
-        continued = self._ranks.from_first(continued)
-        assert continued is not None
-        prefix, progress = continued
-        together(self._ranks, lambda: self._checkpoints.continue_parts(prefix, progress))
-        if self._session.is_first:
-            print(f"continuing the weights and moments of {location} after {progress.global_step:,} steps", flush=True)
-
-    def _continued(self, folder: str) -> tuple[str, TrainingProgress]:
-        prefix = find_checkpoint(folder, "continue_path")
-        progress = read_progress(prefix)
-        require_same_model(prefix, progress, self._session.model)
-        if progress.optimizer != self.progress.optimizer:
-            raise KfrecError(
-                f"continue_path {prefix}: was trained with optimizer {progress.optimizer}, this run has "
-                f"{self.progress.optimizer}; make them the same, or take the weights alone with warm_start_path"
-            )
-        self._checkpoints.continue_from(prefix, progress)
-        return prefix, progress
-
-    def _restore(self) -> tuple[str, TrainingProgress, list[np.ndarray]]:
-        if not self._session.is_first:
-            return "", self.progress, []
-        prefix = find_checkpoint(self._parameters.load_checkpoint_path)
-        progress = read_progress(prefix)
-        require_same_model(prefix, progress, self._session.model)
-        mine = self.progress
-        if self._parameters.benchmark:  # it judges nothing
-            mine = replace(mine, validation_rows=progress.validation_rows)
-        require_same_run(prefix, progress, mine, self._parameters.seed)
-        progress, totals = self._checkpoints.restore(prefix)
-        progress.steps_per_epoch = self.progress.steps_per_epoch
-        progress.global_batch_size = self.progress.global_batch_size
-        return prefix, progress, totals
 
     def _epoch(self, log: TrainingLog) -> None:
         progress, every = self.progress, self._parameters.checkpoint_steps
@@ -364,7 +254,7 @@ class Training:
         progress.epochs.append(result)
         progress.finished_steps += progress.step
         progress.epoch, progress.step, progress.loss_sum, progress.epoch_seconds = progress.epoch + 1, 0, 0.0, 0.0
-        if self._parameters.export_epoch == BEST and self._best_epoch() == progress.epoch:
+        if self._parameters.export_epoch == BEST and self._session.best_epoch(progress.epochs) == progress.epoch:
             progress.best = progress.name
         self._metrics.reset()
         published = {"throughput": result["samples_per_second"], "time": training_seconds, **self._meter.latencies}

@@ -31,12 +31,10 @@ from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
 from components.tasks import Kept, Streaming
 from components.train.loop.averages import Averages
-from components.train.loop.exchange import is_whole, touched_rows
+from components.train.loop.exchange import Gradient, is_whole, sum_gradients, touched_rows
 from components.train.loop.loss_scale import LossScale
-from components.train.loop.padding import padded
 from components.train.loop.ranks import Ranks
-from components.train.loop.reduction import Gradient, sum_gradients
-from components.train.loop.validation import kept_columns, targets_of
+from components.train.loop.validation import kept_columns, padded, targets_of
 
 Features = Mapping[str, tf.Tensor]
 

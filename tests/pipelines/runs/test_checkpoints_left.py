@@ -10,7 +10,7 @@ import pytest
 from components.artifacts import open_artifact, publishing
 from components.steps.catalog import STEPS
 from components.steps.recorded import recorded
-from components.train.after_failure import kept_on_failure
+from components.train.failure import kept_on_failure
 from pipelines.defaults import Pipeline
 from pipelines.local import arguments_of
 from pipelines.runs.earlier import Earlier, checkpoints_of

@@ -11,9 +11,8 @@ import pytest
 from components.errors import KfrecError, WorkerCrashed
 from components.steps.catalog import STEPS
 from components.steps.training_parameters import require_divisible
-from components.train.launching.launch import LocalLauncher, worker_arguments
-from components.train.launching.mpi import mpi_environment
-from components.train.launching.process import run_processes
+from components.train.launching.launch import LocalLauncher, run_processes, worker_arguments
+from components.train.launching.transports import mpi_environment
 from tests.train.dataset import write_dataset
 from tests.train.ranks import LISTENING
 from tests.waiting import LONGEST, wait_for
@@ -130,7 +129,7 @@ def test_a_terminated_step_takes_its_workers_with_it(tmp_path: Path) -> None:
     grandchild = "import time, os; print(os.getpid(), flush=True); time.sleep(3600)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
     step = (
-        "import os, sys\nfrom components.train.launching.process import run_processes\n"
+        "import os, sys\nfrom components.train.launching.launch import run_processes\n"
         f"run_processes([sys.executable, '-c', {child!r}], [os.environ], lambda *line: print(line[-1], flush=True))"
     )
     process = subprocess.Popen([sys.executable, "-c", step], stdout=subprocess.PIPE, text=True)

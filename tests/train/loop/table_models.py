@@ -20,7 +20,7 @@ from components.steps.catalog import worker_parameters
 from components.tasks.binary.streaming import BinaryMetrics
 from components.train.gather_tables import write_tables
 from components.train.loop.averages import Averages
-from components.train.loop.checkpoint import Checkpoints, described, find_checkpoint
+from components.train.loop.checkpoint import Checkpoints, described, find_checkpoint, read_progress
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import Ranks
@@ -125,8 +125,8 @@ class Trained:
     def restore(self) -> None:
         """Restores the newest checkpoint of its folder."""
         prefix = find_checkpoint(str(self.folder))
-        progress, _ = self.checkpoints.restore(prefix)
-        self.checkpoints.restore_parts(prefix, progress)
+        progress = read_progress(prefix)
+        self.checkpoints.restore(prefix, progress)
         self.steps = progress.step
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from components.errors import KfrecError
-from components.train.loop.checkpoint import require_same_run
+from components.train.loop.starts import require_same_run
 from components.train.loop.progress import TrainingProgress
 
 PROGRESS = TrainingProgress(

@@ -75,8 +75,7 @@ def saved(group: Group, folder: Path, step: int = 5) -> str:
 
 def restored(rank: int, group: Group, folder: Path, prefix: str) -> tuple[Small, Optimizers]:
     model, optimizers, checkpoints = member(rank, group, folder / "other", 0.5)
-    progress, _ = checkpoints.restore(prefix)
-    checkpoints.restore_parts(prefix, progress)
+    checkpoints.restore(prefix, read_progress(prefix))
     return model, optimizers
 
 
@@ -159,7 +158,8 @@ def test_a_checkpoint_names_variables_whatever_object_holds_them(tmp_path: Path)
     model, optimizers, _ = member(0, (1, {}), tmp_path / "other", 0.5)
     renamed: Any = Renamed(model)
     scale, averages = LossScale(False), Averages(model.trainable_variables, 0.0)
-    Checkpoints(tmp_path / "other", renamed, optimizers, scale, averages, 0, lambda prefix, best: None).restore(prefix)
+    checkpoints = Checkpoints(tmp_path / "other", renamed, optimizers, scale, averages, 0, lambda prefix, best: None)
+    checkpoints.restore(prefix, read_progress(prefix))
     expected, _, _ = member(0, (1, {}), tmp_path / "expected", 0.25)
     for name, variable in named_state_of(renamed).items():
         np.testing.assert_array_equal(variable.numpy(), named_state_of(expected)[name].numpy(), name)
@@ -205,7 +205,6 @@ def test_weights_and_moments_continue_under_a_schedule_of_their_own(
         model, optimizers, checkpoints = member(rank, readers, tmp_path / "other", 0.5)
         drawn = optimizers.state["0/steps"].numpy()
         checkpoints.continue_from(prefix, progress)
-        checkpoints.continue_parts(prefix, progress)
         expected = member(rank, readers, tmp_path / "expected", 0.25)
         for name, variable in {**named_state_of(model), **optimizers.state}.items():
             wanted = drawn if name == "0/steps" else {**named_state_of(expected[0]), **expected[1].state}[name].numpy()

@@ -1,19 +1,26 @@
-"""The ranks of a training on one machine, as Horovod's Gloo finds them: what horovodrun does, without its shell.
+"""How the ranks of one machine find each other: by Gloo's rendezvous server, or by the MPI of the Python environment.
 
-horovodrun writes the whole environment, passwords included, into the arguments of a shell, which every user of the
-machine can read; it imports TensorFlow first, and its server listens on every address. Here each rank inherits its
-environment, and the server listens on the loopback address.
+The server does what horovodrun does, without its shell: horovodrun writes the whole environment, passwords included,
+into the arguments of a shell, which every user of the machine can read; it imports TensorFlow first, and its server
+listens on every address. Here each rank inherits its environment, and the server listens on the loopback address.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
+import shutil
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from components.errors import KfrecError
 
+# Horovod links against it, but it is in the Python environment, outside the loader's search path.
+LIBRARY = "libmpi.so.40"
 _HOST = "localhost"
 _LOOPBACK, _INTERFACE = "127.0.0.1", "lo"
 _SECONDS = 2.0
@@ -77,3 +84,27 @@ def loopback_problem() -> tuple[str, str] | None:
                 f"ip link set {_INTERFACE} up",
             )
     return None
+
+
+def make_mpi_loadable(prefix: str = sys.prefix) -> None:
+    """Loads the environment's libmpi before Horovod is imported. Does nothing if there is none.
+
+    Args:
+        prefix: root of the Python environment.
+    """
+    library = Path(prefix) / "lib" / LIBRARY
+    if library.is_file():
+        os.environ.setdefault("OPAL_PREFIX", prefix)
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+def mpi_environment(prefix: str = sys.prefix) -> dict[str, str]:
+    """Variables that point mpirun and its processes to the environment's MPI; empty if there is none."""
+    libraries = Path(prefix) / "lib"
+    if not (libraries / LIBRARY).is_file():
+        return {}
+    earlier = os.environ.get("LD_LIBRARY_PATH", "")
+    paths = [str(libraries)] + [path for path in earlier.split(":") if path and path != str(libraries)]
+    # mpirun wants a remote shell to exist even for ranks of this machine alone, which need none.
+    shell = {} if shutil.which("ssh") or shutil.which("rsh") else {"OMPI_MCA_plm_rsh_agent": "sh"}
+    return {"OPAL_PREFIX": prefix, "LD_LIBRARY_PATH": ":".join(paths), **shell}

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from components.train.loop.affinity import Core, bind, near_gpu, plan, topology
+from components.train.loop.runtime import Core, bind, near_gpu, plan, topology
 
 # Two sockets of four cores with two threads each, numbered as Linux does: threads 0-7 first, their siblings 8-15.
 CORES = [Core(core // 4, (core, core + 8)) for core in range(8)]
