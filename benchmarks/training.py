@@ -17,9 +17,9 @@ from components.models import Model
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
 from components.tasks import kept_features
-from components.train.building import build_model
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
+from components.train.loop.tables import build_model
 from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 
 Batch = dict[str, tf.Tensor]
@@ -50,7 +50,7 @@ def worker_step(model_type: str, spec: FeatureSpec, **settings: Any) -> Step:
     parameters = worker_parameters(model_type)(model_type=model_type, seed=1, **settings)
     definition = registry.model(model_type)
     task = registry.task(definition.task)
-    model = build_model(parameters, spec)
+    model = build_model(definition, parameters, spec, parameters.seed)
     rule = Optimizers(definition.optimizers(parameters, model, 1), model.trainable_variables)
     step = TrainingStep(
         model,

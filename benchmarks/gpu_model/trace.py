@@ -19,9 +19,9 @@ from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
 from components.tasks import Streaming
 from components.tasks.binary.streaming import BinaryMetrics
-from components.train.building import build_model
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
+from components.train.loop.tables import build_model
 from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 from components.train.loop.transfer import Transfer, id_type, transfer
 
@@ -124,8 +124,9 @@ def _step(
     parameters = worker_parameters(model_type)(
         model_type=model_type, seed=1, amp=precision.amp, xla=precision.xla, **settings
     )
-    model = build_model(parameters, spec, seed=1)
-    rule = Optimizers(registry.model(model_type).optimizers(parameters, model, 1), model.trainable_variables)
+    definition = registry.model(model_type)
+    model = build_model(definition, parameters, spec, seed=1)
+    rule = Optimizers(definition.optimizers(parameters, model, 1), model.trainable_variables)
     signature = {
         name: tf.TensorSpec((samples,) if feature.length is None else (samples, feature.length), id_type(), name)
         for name, feature in spec.features.items()

@@ -18,14 +18,11 @@ from components.train.loop.checkpoint import (
     find_scored,
     read_progress,
     require_same_model,
-    restore_tables,
-    restore_weights,
 )
 from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import Ranks, on_first, together
 from components.train.loop.runtime import drawn_seed
 from components.train.loop.session import Session, load_weights, open_session
-from components.train.loop.state import shared_state_of
 from components.train.loop.training import Training
 from components.train.results import (
     PARAMETERS,

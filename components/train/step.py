@@ -59,13 +59,14 @@ def run(
     data = open_input(tfrecord, steps=("tfrecord",), reads=(parameters.feature_spec,) if in_storage else None)
     tfrecord = data.path
     spec = load_feature_spec(tfrecord, parameters.feature_spec)
-    if lacking := missing_column(spec, _task_of(parameters).kept):  # the evaluation would refuse it after the training
+    task = registry.task(parameters.task or registry.model(parameters.model_type).task)
+    if lacking := missing_column(spec, task.kept):  # the evaluation would refuse it after the training
         raise KfrecError(lacking)
     launcher = launcher or launcher_of(parameters)
     if parameters.registered_model:
-        require_task_early(parameters.registered_model, _task_of(parameters).name)
+        require_task_early(parameters.registered_model, task.name)
     if in_storage:
-        return _train_in_storage(parameters, data, launcher)
+        return _train_in_storage(parameters, data, launcher, task)
     with _tracked(parameters, data) as tracked:
         with (
             tracked.measured() as measured,
@@ -84,10 +85,12 @@ def run(
         tracked.attempt(lambda run: complete_training(run, complete, data))
     # Of a step in a pod, another step finds the model in the storage that it is published to.
     trained = parameters.model_uri if is_uri(parameters.model_uri) else str(model)
-    return _returned(staging.rows, trained, results, _task_of(parameters))
+    return _returned(staging.rows, trained, results, task)
 
 
-def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: Launcher) -> Mapping[str, Any]:
+def _train_in_storage(
+    parameters: LaunchParameters, data: Artifact, launcher: Launcher, task: TaskDefinition
+) -> Mapping[str, Any]:
     """Runs workers that read from and write to object storage; only the logs are fetched."""
     arguments = [
         *worker_arguments(parameters, parameters.tfrecord_uri, parameters.model_uri, ""),
@@ -108,7 +111,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
             )
         tracked.attempt(lambda run: complete_training(run, trained, data, parameters.tfrecord_uri))
         training = json.loads((results / TRAINING).read_text())
-    return _returned(trained.rows, parameters.model_uri, training, _task_of(parameters))
+    return _returned(trained.rows, parameters.model_uri, training, task)
 
 
 @contextmanager
@@ -121,10 +124,6 @@ def _tracked(parameters: LaunchParameters, data: Artifact) -> Iterator[TrainingR
 
     with training_run(parameters.experiment, parameters.run_id, title, start) as tracked:
         yield tracked
-
-
-def _task_of(parameters: LaunchParameters) -> TaskDefinition:
-    return registry.task(parameters.task or registry.model(parameters.model_type).task)
 
 
 def _returned(

@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from components.models.dien.model import Dien
 from components.models.loss import sum_of
-from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
+from tests.train.building import build_model
 
 
 @pytest.fixture

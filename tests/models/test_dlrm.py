@@ -14,8 +14,8 @@ from components.models.draws import draws_at
 from components.models.optimizers.schedules import at
 from components.parameters import build
 from components.steps.catalog import worker_parameters
-from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
+from tests.train.building import build_model
 
 
 def _layers(mlp, x, linear):

@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.feature_spec import Feature
-from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
+from tests.train.building import build_model
 
 
 def _with_weights(model, seed=3):

@@ -14,9 +14,9 @@ from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
 from components.scoring.operations import require_harmless
 from components.tasks.binary.streaming import BinaryMetrics
-from components.train.building import build_model
 from tests.binary import update
 from tests.models.calling import logits, loss_terms
+from tests.train.building import build_model
 
 MODELS = [name for name in registry.names(registry.MODELS) if registry.model(name).task in ("click", "ranking")]
 

@@ -10,8 +10,8 @@ from components.models.layers.classifier import Classifier
 from components.models.loss import sum_of
 from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
-from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
+from tests.train.building import build_model
 
 SHORT, FOUND = 3, 2
 

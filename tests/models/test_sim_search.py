@@ -19,8 +19,8 @@ from components.models.sim.search import WEIGHTS, Searched, search_examples, sec
 from components.records import Records
 from components.scoring import ExportedModel, explained, load_model
 from components.steps.catalog import worker_parameters
-from components.train.building import build_model
 from components.train.export import export
+from tests.train.building import build_model
 from tests.train.dataset import CATEGORIES, HISTORY, ITEMS, LONG, specification, write_dataset
 
 

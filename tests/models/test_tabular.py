@@ -14,8 +14,8 @@ from components.contract import PIECES
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.models.tabular import read_tabular
-from components.train.building import build_model
 from tests.models.calling import loss_terms
+from tests.train.building import build_model
 
 CITY, TAGS, PRICE = Feature("city", "int64", 9), Feature("tags", "int64", 5, 3), Feature("price", "float32")
 AGE = Feature("age", "float32")

@@ -13,8 +13,8 @@ from components.models.loss import loss_of
 from components.models.optimizers.schedules import at
 from components.models.wide_and_deep import MODEL, deep_schedule
 from components.models.wide_and_deep.model import PUBLISHED, width_of
-from components.train.building import build_model
 from tests.models.calling import logits, loss_terms
+from tests.train.building import build_model
 
 
 def _feature(cardinality: int, name: str = "unknown") -> Feature:

@@ -22,10 +22,10 @@ from components.scoring import load_model, score_split
 from components.scoring.model import SAVED_MODEL, load_saved_model
 from components.steps.catalog import STEPS, worker_parameters
 from components.tasks.ranking import TASK
-from components.train.building import build_model
 from components.train.loop.state import named_state_of
 from components.train.loop.warm_start import warm_start
 from components.training_log import read_log
+from tests.train.building import build_model
 from tests.train.displays import write_displays
 from tests.train.in_process import run_worker
 

@@ -17,8 +17,8 @@ from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
 from components.tasks import Kept, Metric, TaskDefinition, kept_features, missing_column
-from components.train.loop.data import TrainingData, open_data
 from components.train.loop.checkpoint import restore_weights
+from components.train.loop.data import TrainingData, open_data
 from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import Ranks, together
 from components.train.loop.state import shared_state_of

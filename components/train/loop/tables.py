@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
 from components.models import Model, ModelDefinition
+from components.models.model import require_interface
 from components.models.names import by_name
 from components.models.tables.creation import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import RANK, REPLICATED, Placement
 from components.models.tables.plan import AUTO, Requirements, plan_tables, read_named
 from components.parameters import bytes_of
-from components.train.building import build_model
 from components.train.loop.ranks import Ranks
 from components.train.loop.runtime import available_bytes, require_memory
 
@@ -27,6 +27,21 @@ def table_memory(parameters: Any, ranks: Ranks) -> float | None:
     if size:
         return size
     return None if tf.config.get_visible_devices("GPU") else least or None
+
+
+def build_model(definition: ModelDefinition, parameters: Any, spec: FeatureSpec, seed: int) -> Model:
+    """Builds a model with fresh weights, which depend on the seed alone.
+
+    Args:
+        parameters: of the loop, and of the model.
+        spec: the features and channels of the records.
+
+    Raises:
+        KfrecError: the channels of ``spec`` do not fit the model, or it lacks what a model has.
+    """
+    built = definition.build(parameters, spec, seed, parameters.amp)
+    require_interface(f"model {definition.name}", built, spec)
+    return built
 
 
 def build_placed(
@@ -53,7 +68,7 @@ def build_placed(
     if ranks.size == 1 and not tf.config.get_visible_devices("GPU"):
         require_memory(definition.title, round(copies * survey.bytes))
     if ranks.size == 1 and not named and memory is None:
-        return build_model(parameters, spec, seed=seed)
+        return build_model(definition, parameters, spec, seed)
     kind = REPLICATED if parameters.xla and parameters.table_placement == AUTO else parameters.table_placement
     requirements = Requirements(kind, named, memory)
     placements = plan_tables(definition.title, survey.requested, ranks.size, requirements, copies)
@@ -61,7 +76,7 @@ def build_placed(
     if line and ranks.rank == 0:
         print(line, flush=True)
     with tables_made_by(PlacedTables(placements, ranks)):
-        return build_model(parameters, spec, seed=seed)
+        return build_model(definition, parameters, spec, seed)
 
 
 def surveyed(definition: ModelDefinition, parameters: Any, spec: FeatureSpec) -> tuple[Survey, float]:
@@ -71,7 +86,7 @@ def surveyed(definition: ModelDefinition, parameters: Any, spec: FeatureSpec) ->
         The tables; and the ratio of the bytes of tables, optimizer state and averages to those of the tables alone.
     """
     with tables_made_by(survey := Survey()):
-        empty = build_model(parameters, spec, seed=0)
+        empty = build_model(definition, parameters, spec, seed=0)
     total = survey.bytes * (2.0 if parameters.average_decay else 1.0)
     by_name(empty.variables, f"model {definition.name}")
     for group in definition.optimizers(parameters, empty, 1):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from components.errors import KfrecError
 from components.feature_spec.spec import VALIDATION
 from components.models.optimizers.groups import Optimizers
 from components.progress import emit
-from components.steps.training_parameters import BEST, LAST
-from components.storage import is_uri
+from components.steps.training_parameters import BEST
 from components.tasks import TaskDefinition
 from components.train.loop.averages import Averages
 from components.train.loop.checkpoint import Checkpoints, described, read_progress
@@ -30,10 +27,8 @@ from components.train.loop.session import Session, load_weights
 from components.train.loop.starts import begin
 from components.train.loop.state import shared_state_of
 from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
-from components.train.loop.uploader import fetch_checkpoint
-from components.train.loop.warm_start import fetch_earlier, warm_start
 from components.train.loop.watchdog import Watchdog
-from components.train.results import CHECKPOINT, Outcome, best_epoch
+from components.train.results import CHECKPOINT, Outcome
 from components.training_log import MEASURED, PARAMETER, TrainingLog, step_point
 
 

@@ -11,11 +11,11 @@ from components import registry
 from components.feature_spec import FeatureSpec
 from components.models.optimizers.groups import Optimizers
 from components.tasks.binary.streaming import BinaryMetrics
-from components.train.building import build_model
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone, Ranks
 from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 from components.train.loop.transfer import Shared, Transfer
+from tests.train.building import build_model
 
 T = TypeVar("T")
 

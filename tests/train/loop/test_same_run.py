@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from components.errors import KfrecError
-from components.train.loop.starts import require_same_run
 from components.train.loop.progress import TrainingProgress
+from components.train.loop.starts import require_same_run
 
 PROGRESS = TrainingProgress(
     seed=7, global_batch_size=20, steps_per_epoch=5, optimizer="adam", variables=[], average_decay=0.9, step=3

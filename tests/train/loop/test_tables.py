@@ -17,9 +17,9 @@ from components.models.tables.placement import sharding_of
 from components.parameters import build, bytes_of
 from components.scoring.model import load_model
 from components.steps.catalog import worker_parameters
-from components.train.building import build_model
 from components.train.loop.ranks import Alone
 from components.train.loop.tables import build_placed, surveyed, table_memory
+from tests.train.building import build_model
 from tests.train.dataset import CATEGORIES, ITEMS, USERS, specification
 from tests.train.loop.building import OneOfTwo
 

@@ -20,12 +20,12 @@ from components.models.layers.weights import Weights
 from components.models.tables.creation import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import Placement, sharding_of
 from components.steps.catalog import WorkerParameters, worker_parameters
-from components.train.building import build_model
 from components.train.export import _Served, export
 from components.train.loop.state import named_state_of
 from components.train.loop.warm_start import Taken, warm_start
 from components.train.results import SAVED_MODEL
 from tests.models.tables.simulated import on_simulated
+from tests.train.building import build_model
 
 PARAMETERS = worker_parameters("sim")(
     embedding_dim=2, long_seq_length=3, stage_one_mlp_dims=(4,), stage_two_mlp_dims=(4,), aux_mlp_dims=(4,)
