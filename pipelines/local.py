@@ -20,7 +20,7 @@ from components.errors import KfrecError
 from components.lifetime import as_parent
 from components.parameters import build
 from components.private import SAFE_PATH
-from components.progress.events import VARIABLE as EVENTS
+from components.progress import EVENTS
 from components.secrets import VARIABLE as SECRETS
 from components.secrets import secrets_variable, without_passwords
 from components.steps.catalog import STEPS

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.progress.bar import Shown, shown
-from components.progress.events import parse
+from components.progress import Shown, parse_event, shown
 from components.tasks import TaskDefinition
 
 # The key of a finished step's warnings, a list of {"about": a few words, "message": one line}.
@@ -65,7 +64,7 @@ class StepOutput(io.TextIOBase):
             return file.read().splitlines()
 
     def _line(self, line: str) -> None:
-        event = parse(line)
+        event = parse_event(line)
         if event is None:
             self._file.write(line + "\n")
             self._file.flush()

@@ -15,8 +15,7 @@ from components.crash import describe_status, describe_traceback
 from components.errors import KfrecError
 from components.lifetime import as_parent
 from components.private import SAFE_PATH
-from components.progress.events import VARIABLE as EVENTS
-from components.progress.events import parse
+from components.progress import EVENTS, parse_event
 from components.steps.catalog import STEPS
 from pipelines.defaults import Pipeline
 from pipelines.parameters import step_parameters
@@ -92,7 +91,7 @@ def _run(
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                event = parse(line)
+                event = parse_event(line)
                 if event is None:
                     log.write(line)
                 elif event["kfrec"] == "epoch" and is_hopeless and is_hopeless(event["epoch"], event["metrics"]):

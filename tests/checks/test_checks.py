@@ -15,7 +15,7 @@ from components.checks import PROFILE
 from components.checks.findings import brief, describe, exceeded
 from components.checks.profile import Finding, Profile, read_profile
 from components.errors import KfrecError
-from components.progress.events import parse
+from components.progress import parse_event
 from components.report import Story, page, table
 from components.report.page import Facts, render
 from tests.datasets.amazon_reviews.raw import preprocess, random_reviews, raw_folder
@@ -87,7 +87,7 @@ def test_every_check_above_its_limit_is_an_event_and_a_line(
     above = exceeded(profile_of(tmp_path / "out").findings)
     assert len(above) >= 4
     lines = capsys.readouterr().out.splitlines()
-    events = [event for line in lines if (event := parse(line)) is not None and event["kfrec"] == "warning"]
+    events = [event for line in lines if (event := parse_event(line)) is not None and event["kfrec"] == "warning"]
     assert [event["about"] for event in events] == [brief(finding) for finding in above]
     told = [f"data check: {describe(finding)}" for finding in above]
     assert [event["message"] for event in events] == told == [line for line in lines if line.startswith("data check: ")]

@@ -6,7 +6,7 @@ import pytest
 from mlflow import MlflowClient
 
 from components.find.step import run
-from components.progress.events import VARIABLE, parse
+from components.progress import EVENTS, parse_event
 from components.steps.catalog import STEPS
 
 
@@ -38,9 +38,9 @@ def test_a_skipped_folder_is_a_warning(
         (tmp_path / "logs" / version).mkdir(parents=True)
         for name in names:
             (tmp_path / "logs" / version / name).write_text("{}\n")
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(EVENTS, "1")
     parameters = dict(data_prefix=str(tmp_path / "logs"), registered_model="skips-a-folder")
     assert run(STEPS["find"].of(**parameters), champion=tmp_path / "champion")["data_version"] == "v1"
-    events = [event for line in capsys.readouterr().out.splitlines() if (event := parse(line)) is not None]
+    events = [event for line in capsys.readouterr().out.splitlines() if (event := parse_event(line)) is not None]
     message = f"{tmp_path}/logs/v2: skipped, it has no meta_*.json or meta_*.json.gz"
     assert message in [event["message"] for event in events if event["kfrec"] == "warning"]

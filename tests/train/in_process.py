@@ -9,7 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest import mock
 
-from components.progress.events import VARIABLE
+from components.progress import EVENTS
 from components.train import worker
 from components.train.launching.relay import Measured, Relay, ignored
 from components.train.loop import runtime
@@ -25,7 +25,7 @@ def run_worker(arguments: Sequence[str], log: Path, measured: Measured = ignored
     with (
         mock.patch.object(runtime, "configure"),  # the threads of this TensorFlow cannot be set any more
         mock.patch.object(worker, "end_with_parent"),
-        mock.patch.dict(os.environ, {VARIABLE: "1"}),
+        mock.patch.dict(os.environ, {EVENTS: "1"}),
         redirect_stdout(said),
         redirect_stderr(said),
     ):

@@ -23,7 +23,7 @@ from components.lifetime import VARIABLE as PARENT
 from components.lifetime import as_parent, stopping_in_order
 from components.parameters import parameters_of, plain
 from components.private import SAFE_PATH
-from components.progress.events import VARIABLE as EVENTS
+from components.progress import EVENTS
 from components.steps.catalog import LaunchParameters, worker_parameters
 from components.steps.training_parameters import MPI
 from components.train.launching.relay import Measured, Relay, ignored

@@ -11,8 +11,7 @@ from tqdm import tqdm
 
 from components.crash import describe_traceback
 from components.errors import KfrecError, Unreachable
-from components.progress import Bar, emit
-from components.progress.events import parse
+from components.progress import Bar, emit, parse_event
 from components.training_log import epoch_point
 
 # "[1,0]<stdout>:" of mpirun --tag-output.
@@ -36,7 +35,7 @@ _LAUNCHER = -1
 
 def is_event(line: str) -> bool:
     """Whether a launcher's line is for a program: progress, an epoch, an error."""
-    return parse(_TAG.sub("", line)) is not None
+    return parse_event(_TAG.sub("", line)) is not None
 
 
 class Relay:
@@ -72,7 +71,7 @@ class Relay:
             rank, stream = int(tag[1]), tag[2]
             # mpirun repeats the tag within a line that was written in several calls.
             text = _TAG.sub("", text)
-        event = parse(text)
+        event = parse_event(text)
         if event is not None:
             self._event(event)
             return

@@ -18,7 +18,7 @@ from components.cluster.api import Cluster, connect
 from components.cluster.pods import Owner, find_owner, own_pod
 from components.cluster.template import NO_MESH, container, named, own_labels, pod_spec
 from components.errors import KfrecError
-from components.progress.events import VARIABLE as EVENTS
+from components.progress import EVENTS
 from components.settings_file import load_settings_file
 from components.steps.catalog import LaunchParameters
 from components.train.jobs.attempts import job_name, job_object, training_name

@@ -20,7 +20,7 @@ import pytest
 
 from components.artifacts import adopt
 from components.errors import KfrecError
-from components.progress.events import VARIABLE, parse
+from components.progress import EVENTS, parse_event
 from components.workflows.values import texts
 from tests.datasets.tabular.tables import (
     CSV,
@@ -41,10 +41,10 @@ Warnings = Callable[[], list[str]]
 @pytest.fixture
 def warnings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Warnings:
     """What ``kfrec run`` was told to warn of since the last call."""
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(EVENTS, "1")
 
     def told() -> list[str]:
-        events = [parse(line) for line in capsys.readouterr().out.splitlines()]
+        events = [parse_event(line) for line in capsys.readouterr().out.splitlines()]
         return [event["message"] for event in events if event and event["kfrec"] == "warning"]
 
     return told

@@ -3,16 +3,15 @@ import sys
 
 import pytest
 
-from components.progress import emit, progress
-from components.progress.events import VARIABLE, parse
+from components.progress import EVENTS, emit, parse_event, progress
 
 
 def test_a_job_emits_its_start_and_its_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(EVENTS, "1")
     with progress("reading", total=10, unit="rows") as bar:
         bar.advance(4)
         bar.advance(6)
-    events = [parse(line) for line in capsys.readouterr().out.splitlines()]
+    events = [parse_event(line) for line in capsys.readouterr().out.splitlines()]
     assert [event["done"] for event in events if event][:: len(events) - 1] == [0, 10]
     assert all(event and event["label"] == "reading" and event["total"] == 10 for event in events)
 
@@ -20,7 +19,7 @@ def test_a_job_emits_its_start_and_its_end(monkeypatch: pytest.MonkeyPatch, caps
 def test_nothing_is_written_to_stdout_when_nobody_reads_events(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(EVENTS, raising=False)
     emit("started", step="download")
     with progress("reading", total=1):
         pass
@@ -31,25 +30,25 @@ def test_nothing_is_written_to_stdout_when_nobody_reads_events(
 def test_a_job_of_no_units_shows_nothing(
     events: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(VARIABLE, events)
+    monkeypatch.setenv(EVENTS, events)
     with progress("scoring", total=0, unit="samples"):
         pass
     assert capsys.readouterr() == ("", "")
 
 
 def test_an_event_is_found_behind_a_launchers_prefix() -> None:
-    assert parse('    [0]<stdout>:{"kfrec": "error", "message": "x"}') == {"kfrec": "error", "message": "x"}
+    assert parse_event('    [0]<stdout>:{"kfrec": "error", "message": "x"}') == {"kfrec": "error", "message": "x"}
 
 
 @pytest.mark.parametrize("line", ["", "ordinary output", '{"kfrec": broken'])
 def test_other_lines_are_no_events(line: str) -> None:
-    assert parse(line) is None
+    assert parse_event(line) is None
 
 
 def test_redirected_output_has_lines_and_no_carriage_returns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(EVENTS, raising=False)
     with progress("reading", total=10, unit="rows") as bar:
         bar.advance(10)
     shown = capsys.readouterr().err
@@ -60,7 +59,7 @@ def test_a_finished_bar_of_one_update_has_a_rate(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [1000.0]
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(EVENTS, raising=False)
     monkeypatch.setattr("time.time", lambda: now[0])
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -75,7 +74,7 @@ def test_the_forecast_leaves_out_what_a_job_starts_with(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [1000.0]
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(EVENTS, raising=False)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr("time.time", lambda: now[0])
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
@@ -95,7 +94,7 @@ def test_the_forecast_leaves_out_what_a_job_starts_with(
 def test_what_was_done_before_counts_for_the_share_and_not_for_the_rate(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(EVENTS, raising=False)
     now = [1000.0]
     for clock in ("time.monotonic", "time.time", "tqdm.std.time"):
         monkeypatch.setattr(clock, lambda: now[0])

@@ -1,7 +1,21 @@
-"""Progress with rate and remaining time: a bar on a terminal, lines in a log, or events."""
+"""Progress of a step: a bar on a terminal, lines in a log, or events for ``kfrec run``, which shows all steps.
+
+A step emits events, one JSON object per line on stdout, only if KFREC_EVENTS is set. The events:
+
+    {"kfrec": "started", "step": ..., "run_id": the pipeline run}
+    {"kfrec": "progress", "label": ..., "unit": ..., "done": n, "total": n or null}
+    {"kfrec": "measured", "step": global step, "metrics": {name: value}}, of a training
+    {"kfrec": "epoch", "epoch": finished epochs, "metrics": {name: value}}, of a training
+    {"kfrec": "finished", "step": ..., "seconds": s, "rows": n, "counts": {...}, "outputs": {name: path}}
+    {"kfrec": "warning", "step": ..., "about": a few words, "message": one line}
+    {"kfrec": "error", "step": ..., "message": one line, "unreachable": true where a service did not answer,
+     "crashed": true for an uncaught exception, whose traceback is in the process's output}
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import threading
 import time
@@ -11,12 +25,47 @@ from typing import Any, Protocol
 
 from tqdm import tqdm
 
-from components.progress.events import emit, emitting
-
+EVENTS = "KFREC_EVENTS"
+_MARK = '{"kfrec": '
 _EVENT_SECONDS = 0.25
 _LOG_SECONDS = 10.0
 _FORMAT = "{desc}: {percentage:3.0f}% |{bar:24}| {n_fmt}/{total_fmt}{unit} [{rate_fmt}, {remaining} left]"
 _FORMAT_UNKNOWN = "{desc}: {n_fmt}{unit} [{rate_fmt}, {elapsed} so far]"
+
+
+def emitting() -> bool:
+    """Whether the parent process reads events."""
+    return bool(os.environ.get(EVENTS))
+
+
+def emit(kind: str, **fields: Any) -> None:
+    """Writes one event, if the parent process reads events."""
+    if emitting():
+        sys.stdout.write(json.dumps({"kfrec": kind, **fields}) + "\n")
+        sys.stdout.flush()
+
+
+def warn(step: str, about: str, message: str) -> None:
+    """Tells the user of something that does not stop a step: as an event, and as a line of the step's output.
+
+    Args:
+        step: that warns.
+        about: a few words for lists of runs.
+        message: one line.
+    """
+    emit("warning", step=step, about=about, message=message)
+    print(message, flush=True)
+
+
+def parse_event(line: str) -> dict[str, Any] | None:
+    """The event in a line of a step's output, or None for ordinary output."""
+    start = line.find(_MARK)
+    if start < 0:
+        return None
+    try:
+        return json.loads(line[start:])
+    except ValueError:
+        return None
 
 
 class Shown(Protocol):
