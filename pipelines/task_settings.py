@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from components.cluster.template import NodeAffinity, Toleration
+from components.cluster.template import NodeAffinity, PodSettings
 from components.errors import KfrecError
 from components.images import REGISTRY, step_image
-from components.settings_file import Quantity, Several, checked, read_yaml, require_mapping
+from components.settings_file import Quantity, checked, read_yaml, require_mapping
 from components.steps.catalog import STEPS
 
 if TYPE_CHECKING:
@@ -26,16 +26,12 @@ _SCRATCH = {"volume_name": "scratch", "mount_path": "/tmp"}
 
 
 @dataclasses.dataclass(frozen=True)
-class TaskSettings:
+class TaskSettings(PodSettings):
     """Settings of one step's task; the YAML file of the same name documents each one."""
 
-    image: str = ""
     cpu: Quantity = "1"
     memory: Quantity = "4Gi"
     gpus: Literal[0, 1, 2, 4, 8, 16] = 0
-    gpu_resource: str = "nvidia.com/gpu"
-    node_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    tolerations: Several[Toleration] = ()
     node_affinity: NodeAffinity = dataclasses.field(default_factory=NodeAffinity)
     retries: Annotated[int, Field(ge=0)] = 0
     retry_wait: Annotated[int, Field(ge=1)] = 60
@@ -44,14 +40,10 @@ class TaskSettings:
     scratch: Quantity = "20Gi"
     scratch_volume: Literal["emptyDir", "ephemeral"] = "emptyDir"
     scratch_class: str = ""
-    image_pull_secrets: Several[str] = ()
     config_maps: Mapping[str, str] = dataclasses.field(default_factory=dict)
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     claims: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pod_fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def apply(self, task: PipelineTask) -> None:
         """Applies the settings to a task."""

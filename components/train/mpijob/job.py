@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from components.cluster.api import Cluster, connect
 from components.cluster.pods import Owner, find_owner, own_pod
-from components.cluster.template import NO_MESH, container, named, own_labels, pod_spec
+from components.cluster.template import container_security, own_labels, pod_security
 from components.errors import KfrecError
 from components.progress import EVENTS
 from components.settings_file import load_settings_file
@@ -49,6 +49,7 @@ SSH_PORT = 2222
 WAIT_MODULE = "components.train.mpijob.await_workers"
 _LONGEST_NAME = 63
 _COMPONENT = "mpijob"
+_NO_MESH = {"sidecar.istio.io/inject": "false"}
 # Variables of the image, which a shell started by sshd lacks.
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
@@ -146,11 +147,10 @@ def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Se
     exported = [word for name in names for word in ("-x", name)]
     wait = ["python", "-m", WAIT_MODULE, f"--port={SSH_PORT}", f"--seconds={settings.ssh_seconds}"]
     command = [*wait, "mpirun", "-np", str(parameters.workers), "--bind-to", "none", "--tag-output", *exported]
-    launcher = container(
+    launcher = _container(
         LAUNCHER,
         [*command, "python", "-m", MODULE, *arguments],
         settings,
-        environment,
         settings.launcher_cpu,
         {"memory": settings.launcher_memory},
         [{"name": TEMPORARY, "mountPath": MOUNT_PATHS[TEMPORARY]}],
@@ -184,10 +184,12 @@ def training_pod(
         component: part of kfrec that it is, for the network policies.
     """
     limits = {"memory": parameters.pod_memory, **{name: str(amount) for name, amount in settings.resources.items()}}
+    tolerations: list[Mapping[str, Any]] = list(settings.tolerations)
     if gpus := parameters.gpus_per_worker * parameters.workers_per_pod:
         limits[settings.gpu_resource] = str(gpus)
+        tolerations.append({"key": settings.gpu_resource, "operator": "Exists", "effect": "NoSchedule"})
     mounts = [*({"name": name, "mountPath": path} for name, path in MOUNT_PATHS.items()), *settings.volume_mounts]
-    trainer = container(name, command, settings, _environment(settings), parameters.pod_cpu, limits, mounts)
+    trainer = _container(name, command, settings, parameters.pod_cpu, limits, mounts)
     if settings.capabilities:
         trainer["securityContext"]["capabilities"]["add"] = list(settings.capabilities)
     own: dict[str, Mapping[str, Any]] = {
@@ -197,7 +199,12 @@ def training_pod(
     }
     configured = {volume["name"]: volume for volume in settings.volumes}
     volumes = [{"name": key, **configured.pop(key, volume)} for key, volume in own.items()] + list(configured.values())
-    return _template(settings, trainer, volumes, settings.placed(gpus), component)
+    placed = {
+        "nodeSelector": dict(settings.node_selector),
+        "tolerations": [dict(toleration) for toleration in tolerations],
+        "affinity": dict(settings.affinity),
+    }
+    return _template(settings, trainer, volumes, placed, component)
 
 
 def _environment(settings: JobSettings) -> list[dict[str, Any]]:
@@ -215,7 +222,28 @@ def _environment(settings: JobSettings) -> list[dict[str, Any]]:
         for name, keys in paths.items()
         for key in keys
     ]
-    return named(plain) + referred
+    return [{"name": name, "value": value} for name, value in plain.items()] + referred
+
+
+def _container(
+    name: str,
+    command: Sequence[str],
+    settings: JobSettings,
+    cpu: str,
+    limits: Mapping[str, str],
+    mounts: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """A container that requests ``cpu``, and ``limits`` as its limits, too."""
+    return {
+        "name": name,
+        "image": settings.image,
+        "imagePullPolicy": settings.image_pull_policy,
+        "command": list(command),
+        "env": _environment(settings),
+        "resources": {"requests": {"cpu": cpu, **limits}, "limits": dict(limits)},
+        "securityContext": container_security(),
+        "volumeMounts": [dict(mount) for mount in mounts],
+    }
 
 
 def _template(
@@ -225,6 +253,19 @@ def _template(
     placed: Mapping[str, Any],
     component: str = _COMPONENT,
 ) -> dict[str, Any]:
-    metadata = {"labels": _labels(settings, component), "annotations": {**NO_MESH, **settings.annotations}}
-    spec = pod_spec(settings, only, volumes, {"schedulerName": settings.scheduler, **placed})
-    return {"metadata": metadata, "spec": spec}
+    """The template of a pod of one container, without empty entries in its specification."""
+    spec = {
+        "serviceAccountName": settings.service_account,
+        "automountServiceAccountToken": False,
+        "securityContext": pod_security(),
+        "containers": [only],
+        "volumes": [dict(volume) for volume in volumes],
+        "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
+        "priorityClassName": settings.priority_class,
+        "schedulerName": settings.scheduler,
+        **placed,
+    }
+    return {
+        "metadata": {"labels": _labels(settings, component), "annotations": {**_NO_MESH, **settings.annotations}},
+        "spec": {name: value for name, value in spec.items() if value not in ("", {}, [])},
+    }

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from components.cluster.template import PodSettings, Toleration
+from components.cluster.template import Affinity, PodSettings, Toleration
 from components.images import WORKER_IMAGE
 from components.settings_file import CLOSED, OPEN, Quantity, Several
 from components.train.launching.launch import STAGE
@@ -45,6 +45,10 @@ class JobSettings(PodSettings):
     ``environment`` is of the launcher and every rank; node_selector, tolerations and affinity are of the workers.
 
     Attributes:
+        namespace: where the objects run; empty is the namespace of the step's own pod.
+        image_pull_policy: as in a pod.
+        service_account: of the pods; it needs no rights in Kubernetes, only in the object storage.
+        affinity: as in a pod.
         launcher_node_selector: label: value of the launcher's node.
         queue: LocalQueue of Kueue that admits the job; empty is none.
         scheduler: name of the scheduler, such as volcano; empty is the cluster's default.
@@ -69,6 +73,11 @@ class JobSettings(PodSettings):
     """
 
     image: str = WORKER_IMAGE
+    namespace: str = ""
+    image_pull_policy: str = "IfNotPresent"
+    service_account: str = "kfrec-worker"
+    affinity: Affinity = field(default_factory=Affinity)
+    priority_class: str = ""
     launcher_node_selector: Mapping[str, str] = field(default_factory=dict)
     launcher_tolerations: Several[Toleration] = ()
     queue: str = ""
