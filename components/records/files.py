@@ -24,8 +24,6 @@ class RecordFile:
     """A file of framed records.
 
     Attributes:
-        path: the file.
-        records: how many it holds.
         offsets: int64 [records + 1], frame offsets, and the size of the file; None if this process does not read it.
         first_rows: int64 [records + 1], the number of samples before each record; None where a record is a sample.
     """

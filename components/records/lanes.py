@@ -27,7 +27,6 @@ class Share:
     """A rank's part of a lane.
 
     Attributes:
-        lane: index of the lane.
         begin: first sample of the lane, in file order.
         end: one past its last sample.
         width: samples that a full global batch takes from the lane.
@@ -60,9 +59,6 @@ def shares(rows: int, global_batch_size: int, rank: int, size: int, lanes: int) 
     Args:
         rows: samples of the split.
         global_batch_size: samples of a step over all ranks; ``lanes`` divides it.
-        rank: index of the rank.
-        size: number of ranks.
-        lanes: number of lanes.
     """
     width = global_batch_size // lanes
     first, last = global_batch_size * rank // size, global_batch_size * (rank + 1) // size
@@ -79,7 +75,6 @@ def rows_before(rows: int, global_batch_size: int, rank: int, size: int, lanes: 
 
     Args:
         rows, global_batch_size, rank, size, lanes: as for ``shares``.
-        step: number of the global batch.
     """
     earlier = (share for other in range(rank) for share in shares(rows, global_batch_size, other, size, lanes))
     return sum(end - begin for begin, end in (share.rows(step) for share in earlier))
@@ -98,7 +93,6 @@ def needed_files(
         rows_per_file: samples of each file, in order.
         global_batch_size: samples of a step over all ranks.
         ranks: the ranks of one node.
-        size: number of all ranks.
         part: begin and end of the samples that train, as fractions of the split.
     """
     first, last = rows_of_part(sum(rows_per_file), part)

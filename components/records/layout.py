@@ -52,7 +52,6 @@ class Layout:
     """Features in the order of the flat output.
 
     Attributes:
-        features: the features.
         fields: the same for kernels.
     """
 

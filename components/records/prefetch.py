@@ -20,7 +20,6 @@ def prefetched(items: Iterable[T], size: int) -> Iterator[T]:
     collection, ends the thread.
 
     Args:
-        items: consumed in one background thread.
         size: items to prefetch; 0 disables the thread.
     """
     if size <= 0:

@@ -19,9 +19,7 @@ def explain(path: Path, first_record: int, layout: Layout, problem: np.ndarray) 
     """The error for a ``problem`` of ``decoding.decode``.
 
     Args:
-        path: the record file.
         first_record: index of the first decoded record.
-        layout: the decoded features.
         problem: int64 [5]: kind, record, feature, value, count.
     """
     kind, record, index, value, count = (int(number) for number in problem)

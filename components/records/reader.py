@@ -39,7 +39,6 @@ class _Lane:
     """A rank's part of a lane in one epoch.
 
     Attributes:
-        share: the part.
         blocks: block number of each piece, in the epoch's order.
         skipped: samples of the block before the piece; a lane may begin within a block.
         ends: cumulative samples of the lane at the end of each piece.

@@ -53,13 +53,8 @@ def convert_split(
 
     Args:
         groups: all row groups of the split.
-        columns: descriptions of their columns.
         lengths: list length of each history channel.
         layout: the same columns as features of the records.
-        plan: maps positions to shards and buckets.
-        permutation: the position of each row.
-        files: files to write, in order.
-        workers: number of threads.
 
     Raises:
         KfrecError: samples that break feature_spec.yaml.
@@ -175,11 +170,7 @@ def _write(spill: Spill, layout: Layout, plan: ShardPlan, files: Sequence[Path],
 
 
 class Spill:
-    """A temporary file.
-
-    Args:
-        folder: folder on the disk to use.
-    """
+    """A temporary file."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed on exit

@@ -24,7 +24,6 @@ class RowGroup:
     """A row group of a part file, the unit that one worker reads.
 
     Attributes:
-        path: the file.
         names: names of its columns, as in the file.
         index: number of the row group in the file.
         first_row: rows of the split before it.
@@ -63,9 +62,6 @@ def row_groups(parquet: Artifact, split: str, columns: Sequence[Column], may_be_
     """The row groups of a split; part files are in the order of the numbers in their names.
 
     Args:
-        parquet: the samples.
-        split: name of the folder.
-        columns: the expected columns.
         may_be_empty: whether the split needs no rows.
 
     Raises:

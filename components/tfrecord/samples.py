@@ -39,7 +39,6 @@ def write_varints(
 
     Args:
         batch: rows of ``group``.
-        columns: descriptions of its columns.
         lengths: list length of each group of lists.
         group: named in errors.
         varints: uint8, with room for all values.

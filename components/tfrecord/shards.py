@@ -101,7 +101,6 @@ class Permutation:
     """Maps rows to shuffled positions.
 
     Args:
-        rows: number of rows.
         seed: words that choose the permutation.
     """
 

@@ -31,8 +31,6 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
     """Writes ``folder`` atomically, replacing an earlier one.
 
     Args:
-        model: what to export.
-        task: defines the served outputs.
         shapes: serving features by name, [None] or [None, length].
         folder: the SavedModel's folder. Its signature ``serving_default`` takes ids as int64 and floats as float32, and
             returns the outputs of ``task.serve``, [None, ...] each. A model that explains them has the signature
@@ -97,9 +95,7 @@ def save(served: tf.Module, signatures: Mapping[str, Any], folder: Path) -> None
     """Writes a SavedModel with the description of its signature for serving.
 
     Args:
-        served: holds the variables.
         signatures: concrete functions of keyword arguments, by name, with SIGNATURE among them.
-        folder: to write.
 
     Raises:
         KfrecError: the outputs cannot be described.

@@ -33,7 +33,6 @@ def failing_once(uri: str, run_id: str, echo: Callable[[str], None]) -> Iterator
     Args:
         uri: of the training's output.
         run_id: the pipeline run; empty outside a pipeline, where there are no retries and no note is written.
-        echo: called with a line for the user.
 
     Raises:
         KfrecError: an earlier attempt of this run failed permanently.
@@ -100,7 +99,6 @@ class Kept:
     """Paths that outlive a failure.
 
     Attributes:
-        checkpoints: folder of checkpoints.
         log: file with the workers' output.
     """
 

@@ -44,8 +44,6 @@ def run_training(
     """Trains and exports the model from the first rank; with ``benchmark`` only measures training steps.
 
     Args:
-        folder: the data set.
-        ranks: of this training.
         checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
     """
     seed = on_first(ranks, lambda: _prepared(parameters))

@@ -72,9 +72,7 @@ def best_epoch(epochs: Sequence[Mapping[str, Any]], name: str, higher_is_better:
     """Number of the epoch with the best value, from 1; the first of equal ones, and 0 if no value is defined.
 
     Args:
-        epochs: results of the epochs, in order.
         name: of the metric among them, such as "validation_auc"; None is an undefined value.
-        higher_is_better: the direction of the metric.
     """
     best, score = 0, 0.0
     for number, epoch in enumerate(epochs, 1):
@@ -90,8 +88,6 @@ def training_results(
     """The content of training.json.
 
     Args:
-        progress: of a finished training.
-        workers: ranks that trained.
         train_rows: samples of each epoch.
         validation_rows: samples that judged each epoch.
 
@@ -149,13 +145,7 @@ def write_json(path: Path, body: Mapping[str, Any]) -> None:
 
 
 def copy_data_description(spec: FeatureSpec, feature_spec: str, folder: Path) -> None:
-    """Copies the feature specification and, if present, vocabulary, side tables and data profile next to the model.
-
-    Args:
-        spec: of the training data.
-        feature_spec: name of its file.
-        folder: the results folder.
-    """
+    """Copies the feature specification and, if present, vocabulary, side tables and data profile next to the model."""
     shutil.copyfile(spec.folder / feature_spec, folder / FILENAME)
     for name in (VOCABULARY, SIDE_TABLES):
         for path in listed_paths(spec.folder, f"{name}/*"):

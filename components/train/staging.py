@@ -52,10 +52,8 @@ class Stage:
     """The local folders of a worker.
 
     Attributes:
-        data: folder of the records.
         parameters: with local folders.
         checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
-        is_finished: the results already exist.
     """
 
     data: Path
@@ -71,7 +69,6 @@ def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator
     Args:
         dataset: folder or URI of the records.
         parameters: of the run; results_dir and load_checkpoint_path may be URIs.
-        ranks: of this training.
 
     Raises:
         KfrecError: the data cannot be fetched, the results cannot be written, or the disk is too small.
@@ -166,9 +163,6 @@ def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Se
 
     Args:
         uri: of the tfrecord artifact.
-        folder: receives the files.
-        node: the ranks of this node.
-        size: number of all ranks.
 
     Raises:
         KfrecError: the artifact is unfinished or damaged, or the disk is too small.

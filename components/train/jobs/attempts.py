@@ -43,7 +43,6 @@ def job_object(
     """The object to create.
 
     Args:
-        training: name of the training, part of the job's.
         attempt: number of the job among those of its training, from 1.
         labels: beside those by which the jobs of a training are found.
         owner: for the owner reference, if any.
@@ -68,14 +67,8 @@ class Attempts:
     """Creates the jobs of a training, one at a time.
 
     Args:
-        cluster: where they run.
-        kind: of job.
-        training: value of their common label.
         body: attempt number to the object to create.
         owner: added to the owner references of an adopted job.
-        pace: polling intervals and timeouts.
-        echo: called with a line for the user.
-        echo_once: the same, but drops repeated lines.
 
     Attributes:
         current: name of the job to delete if this process fails; empty is none.

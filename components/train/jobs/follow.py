@@ -20,9 +20,6 @@ class LogFollower:
     """Relays the log lines of a job's launchers exactly once, from a background thread.
 
     Args:
-        cluster: where the job runs.
-        kind: of job.
-        job: its name.
         relay: receives the lines; its error is cleared when another launcher starts.
         pause: polling interval for a launcher, in seconds.
     """

@@ -40,15 +40,11 @@ class JobLauncher:
     """See ``components.train.launching.launch.Launcher``.
 
     Args:
-        cluster: where jobs run.
-        kind: of job.
         training: name of the training; see ``components.train.jobs.attempts.training_name``.
         body: attempt number and a worker's arguments to the object to create.
         namespace: that the job settings name, if any, for messages.
         queue: LocalQueue that admits the jobs, if any.
         owner: for the owner references of adopted jobs, if any.
-        pace: polling intervals and timeouts.
-        echo: called with a line for the user.
     """
 
     def __init__(
@@ -169,8 +165,6 @@ class JobLauncher:
         """Why the job failed; relays the last lines of the responsible pod first.
 
         Args:
-            job: the finished job.
-            relay: of its log.
             ran: whether all of its pods have run.
 
         Raises:

@@ -60,9 +60,6 @@ class Clock:
 
     Like the operator's activeDeadlineSeconds, it excludes suspension in a queue and the time before the launcher runs,
     which waits until the workers have nodes and images.
-
-    Attributes:
-        seconds: elapsed running time.
     """
 
     def __init__(self) -> None:
@@ -81,13 +78,8 @@ class JobWatcher:
     """Follows one job.
 
     Args:
-        cluster: where it runs.
-        kind: of job.
-        name: of the job.
         deadline: longest running time of the workers, in seconds.
-        clock: measures it.
         queue: LocalQueue that admits the job, if any.
-        pace: polling intervals and timeouts.
         echo: called with a line for the user; lines may repeat.
 
     Attributes:

@@ -47,8 +47,6 @@ class Launcher(Protocol):
         """Runs the workers to their end, showing the first one's progress.
 
         Args:
-            workers: number of workers.
-            arguments: of each worker's command.
             log: file for all their output.
             measured: takes the metrics of steps and epochs while they train.
 
@@ -156,7 +154,6 @@ def run_processes(
     children and theirs are stopped first.
 
     Args:
-        command: program and arguments.
         environments: complete ones, one a child.
         line: called with the child's number, "stdout" or "stderr" and a line without its newline, by one thread at a
             time.

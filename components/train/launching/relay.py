@@ -50,7 +50,6 @@ class Relay:
     Attributes:
         error: the first error a worker reported, or None.
         crash: the first uncaught exception a worker reported, in one line; empty if there was none.
-        ended: which rank a signal has ended, where and by which, as mpirun says it; empty if none.
         was_killed: whether the launcher reported that a rank was killed.
     """
 

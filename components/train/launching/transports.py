@@ -30,9 +30,6 @@ _SECONDS = 2.0
 def ranks_of_this_machine(size: int) -> Iterator[list[dict[str, str]]]:
     """The environment variables of each rank, while the server runs at which they find one another.
 
-    Args:
-        size: number of ranks.
-
     Raises:
         KfrecError: the loopback interface is down.
     """

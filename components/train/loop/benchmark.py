@@ -109,8 +109,6 @@ def timed_steps(steps: Steps, batches: Iterator[Any], rows: Callable[[Any], int]
 
     Args:
         steps: runs a step on each batch, in order; may request the next batch before it yields.
-        batches: transferred batches.
-        rows: number of samples of a batch.
     """
     waited, sizes = 0.0, deque[int]()
 

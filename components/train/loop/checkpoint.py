@@ -40,10 +40,7 @@ class Checkpoints:
     """Saves and restores one training.
 
     Args:
-        folder: where to save.
-        model: a trackable object.
         optimizer: a trackable object whose slots exist.
-        loss_scale: part of the training's state.
         rank: of this process; the first one saves and restores replicated state.
         saved: called with the prefix of each checkpoint and, if it is kept, that of the best epoch's, on the first rank
             when the checkpoint is complete, on the others when their shards are written.
@@ -89,7 +86,6 @@ class Checkpoints:
         """Writes the checkpoint ``ckpt-<steps done>`` and removes all but the newest ones and the best epoch's.
 
         Args:
-            progress: the training's progress.
             totals: of this epoch's metrics, over all ranks.
 
         Returns:
@@ -139,7 +135,6 @@ class Checkpoints:
 
         Args:
             prefix: of the checkpoint, from ``find_checkpoint``.
-            progress: stored in it.
 
         Returns:
             The totals of its epoch's metrics, on the first rank.
@@ -193,7 +188,6 @@ def find_checkpoint(path: str, parameter: str = "load_checkpoint_path") -> str:
     """The newest checkpoint at ``path``: a folder of checkpoints, a model folder, or one checkpoint's prefix.
 
     Args:
-        path: given by the user.
         parameter: that names it, for messages.
 
     Raises:

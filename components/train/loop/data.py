@@ -54,10 +54,8 @@ class Samples(NamedTuple):
         """Numbers of a split's files that these ranks read.
 
         Args:
-            split: name of the split.
             global_batch_size: samples of a step over all ranks.
             ranks: some ranks.
-            size: number of all ranks.
         """
         rows = rows_per_file(spec, split) if split in (TRAIN, self.split) else []
         if rows is None:
@@ -88,7 +86,6 @@ class TrainingData:
     """One rank's view of a data set.
 
     Attributes:
-        spec: its feature specification.
         samples: that the run reads.
         train: reader of the samples that train.
         scored: reader of the samples to score; None if there are none.
@@ -141,7 +138,6 @@ class TrainingData:
         """Of each of ``training_batches``: number of the step and index of its first sample.
 
         Args:
-            epoch: its index.
             finished_steps: steps of earlier epochs.
 
         Yields:
@@ -163,7 +159,6 @@ class TrainingData:
 
         Args:
             split_rows: samples of the split.
-            batch_size: of all ranks.
         """
         if not (self.parameters.xla or has_gpu()):
             return 0
@@ -272,8 +267,6 @@ def open_data(
     """Opens a data set and checks that this run can use it.
 
     Args:
-        spec: its feature specification.
-        ranks: of this run.
         scored_features: features for scoring, without the targets.
 
     Raises:

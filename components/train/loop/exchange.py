@@ -94,7 +94,6 @@ def sum_gradients(
     """Sums gradients over the ranks, together with a few other tensors.
 
     Args:
-        ranks: of this training.
         gradients: of the same variables in the same order on every rank.
         others: float32, reduced in the same message.
         are_dense: per gradient, whether slices are converted to dense and all-reduced; other slices are all-gathered.

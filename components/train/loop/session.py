@@ -35,9 +35,6 @@ class Session:
     """One worker's view of a run.
 
     Attributes:
-        data: the records.
-        model: to train, or to score with.
-        task: defines the metrics.
         kept: the task's kept columns present in the data, to their features.
         scorer: scores a split with the model.
         checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
@@ -111,7 +108,6 @@ def open_session(
     """Opens the data and builds the model.
 
     Args:
-        folder: the data set.
         checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
 
     Raises:
@@ -148,12 +144,7 @@ def open_session(
 
 
 def load_weights(session: Session, prefix: str, progress: TrainingProgress) -> None:
-    """Gives the model the weights that a training exports, on every rank.
-
-    Args:
-        prefix: of a checkpoint.
-        progress: stored in it.
-    """
+    """Gives the model the weights that a training exports, on every rank."""
     ranks, model = session.ranks, session.model
     together(ranks, lambda: restore_weights(prefix, progress, model, session.is_first))
     ranks.copy_variables(shared_state_of(model))

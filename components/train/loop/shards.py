@@ -55,7 +55,6 @@ def remove_parts(folder: Path, kept: Iterable[str]) -> None:
     """Removes the shards of deleted checkpoints.
 
     Args:
-        folder: of checkpoints.
         kept: names of the retained checkpoints.
     """
     names = set(kept)

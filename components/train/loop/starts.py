@@ -25,8 +25,6 @@ def begin(
 
     Args:
         session: with the parameters that name the start.
-        checkpoints: of this training.
-        fresh: progress of a training that begins.
 
     Returns:
         The training's progress; and on the first rank the totals of the metrics of its epoch, if it resumes one.
@@ -68,8 +66,6 @@ def require_same_run(prefix: str, progress: TrainingProgress, mine: TrainingProg
     """Checks the settings that must not change when a training resumes.
 
     Args:
-        prefix: the checkpoint.
-        progress: stored in it.
         mine: of this run before it restores.
         seed: the requested seed; -1 takes the checkpoint's.
 

@@ -34,7 +34,6 @@ def build_model(definition: ModelDefinition, parameters: Any, spec: FeatureSpec,
 
     Args:
         parameters: of the loop, and of the model.
-        spec: the features and channels of the records.
 
     Raises:
         KfrecError: the channels of ``spec`` do not fit the model, or it lacks what a model has.
@@ -55,8 +54,6 @@ def build_placed(
     """Builds a model with fresh weights, with this rank's shards of sharded tables.
 
     Args:
-        spec: the features and channels of the records.
-        ranks: of this training.
         memory: see ``table_memory``.
 
     Raises:

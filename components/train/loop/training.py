@@ -36,7 +36,6 @@ class Training:
     """Trains a session's model to the end of its last epoch, or until patience ends.
 
     Args:
-        session: the data, the model and the ranks.
         seed: of weights and batch order, not -1; a checkpoint's seed replaces it.
     """
 
@@ -98,9 +97,6 @@ class Training:
 
     def run(self, log: TrainingLog) -> None:
         """Trains; afterwards ``progress`` and ``outcome`` hold the results, and the model the weights to export.
-
-        Args:
-            log: receives a record per step and per epoch.
 
         Raises:
             SharedError: the loss is not finite.

@@ -82,13 +82,6 @@ class TrainingStep:
     """Computes the loss of a batch, differentiates, sums over the ranks and updates the model.
 
     Args:
-        model: to train (see components.models).
-        optimizer: of all its variables.
-        ranks: of this training.
-        metrics: accumulates training metrics of this rank's samples.
-        loss_scale: enabled under mixed precision.
-        inputs: what a batch is.
-        options: how it computes.
         averages: of the model's trainable variables; None disables averaging.
 
     Attributes:

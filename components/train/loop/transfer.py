@@ -85,7 +85,6 @@ class Packed:
 
     Args:
         signature: of a batch by feature: float32, or the GPU's type of ids. All have the same first dimension.
-        device: destination.
     """
 
     def __init__(self, signature: Mapping[str, tf.TensorSpec], device: str = "GPU:0") -> None:

@@ -29,7 +29,6 @@ class CheckpointUploader:
     If the service stays unreachable for a checkpoint's retries, that checkpoint is skipped and training continues.
 
     Args:
-        uri: destination of the checkpoints.
         log: the training log; its content at the time of a checkpoint is uploaded with the checkpoint.
 
     Raises:
@@ -135,7 +134,6 @@ def send_parts(uri: str, prefix: str, rank: int) -> None:
     """Uploads a rank's table shards; blocks until done.
 
     Args:
-        uri: destination of the checkpoints.
         rank: owner of the shards; not the first, whose ``CheckpointUploader`` uploads its own.
     """
     store, retry = open_store(uri), Retry(ATTEMPTS)
@@ -150,7 +148,6 @@ def fetch_checkpoint(uri: str, folder: Path) -> None:
 
     Args:
         uri: of the checkpoints, or of the model that has them.
-        folder: receives the files.
 
     Raises:
         KfrecError: there is none, it cannot be fetched, or the disk is too small.

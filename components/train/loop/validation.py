@@ -19,14 +19,11 @@ class Scorer:
     """Scores batches with a model and accumulates the task's metrics.
 
     Args:
-        model: to score with.
-        task: defines the metrics.
         signature: of ``unpack``'s argument; by default targets, serving features and kept columns by name, [None] or
             [None, length].
         targets: the features of the channel ``label``, to their type in ``components.tasks.Streaming.update``.
         kept: the task's kept columns present in the data, to their features.
         parameters: the train step's parameters of the task.
-        xla: compile the forward pass.
         rows: size to which ``score`` pads this rank's batches; 0 for no padding.
         unpack: a transferred batch to its features (``components.train.loop.transfer.Transfer.features``).
         tables: side tables of the data, name to file.

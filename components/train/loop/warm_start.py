@@ -73,7 +73,6 @@ def warm_start(location: str, folder: Path, model: Model, spec: FeatureSpec, fre
     Args:
         location: folder or URI of the earlier model, for messages.
         folder: local folder of its files.
-        model: receives the weights.
         spec: of the data to train on.
         fresh: prefixes of the names that may be new; see ``components.models.definition.ModelDefinition``.
 

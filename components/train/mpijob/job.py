@@ -97,11 +97,8 @@ def mpijob(
     """The object to create.
 
     Args:
-        training: name of the training, part of the job's.
         attempt: number of the job among those of its training, from 1.
-        namespace: where it runs.
         parameters: workers, workers_per_pod, gpus_per_worker and the sizes.
-        arguments: of each worker's command.
         owner: for the owner reference, if any.
 
     Raises:
