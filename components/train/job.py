@@ -11,8 +11,7 @@ from components.models import Model
 from components.parameters import as_plain, bytes_of
 from components.scoring.model import TABLES
 from components.steps.catalog import WorkerParameters
-from components.train.export import export
-from components.train.gather_tables import copy_gathered, sharded_bytes, write_tables
+from components.train.export import copy_gathered, export, sharded_bytes, write_tables
 from components.train.loop.benchmark import Benchmark, benchmark_inference, benchmark_training
 from components.train.loop.checkpoint import (
     find_scored,

@@ -18,9 +18,9 @@ from components.progress import emit
 from components.steps.training_parameters import BEST
 from components.tasks import TaskDefinition
 from components.train.loop.averages import Averages
+from components.train.loop.benchmark import Meter
 from components.train.loop.checkpoint import Checkpoints, described, read_progress
 from components.train.loop.loss_scale import LossScale
-from components.train.loop.meter import Meter
 from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import SharedError, on_first, together
 from components.train.loop.session import Session, load_weights

@@ -22,7 +22,7 @@ from components.scoring import translation
 from components.scoring.model import SAVED_MODEL, TABLES, ExportedModel
 from components.scoring.signature import damaged
 from components.scoring.translation import PADDING, require_exact_vocabularies
-from components.train.gather_tables import DENSE, SPEC
+from components.train.export import DENSE, SPEC
 from components.train.loop.state import BY_NAME, name_in, named_state_of
 
 _VARIABLES = "variables/variables"

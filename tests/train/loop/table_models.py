@@ -18,7 +18,7 @@ from components.models.optimizers.groups import Optimizers
 from components.scoring.model import TABLES
 from components.steps.catalog import worker_parameters
 from components.tasks.binary.streaming import BinaryMetrics
-from components.train.gather_tables import write_tables
+from components.train.export import write_tables
 from components.train.loop.averages import Averages
 from components.train.loop.checkpoint import Checkpoints, described, find_checkpoint, read_progress
 from components.train.loop.loss_scale import LossScale

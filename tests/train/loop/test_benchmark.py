@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from components.train.loop.benchmark import summarize
-from components.train.loop.meter import Meter, latencies
+from components.train.loop.benchmark import Meter, latencies, summarize
 
 
 def test_latencies_are_milliseconds() -> None:
