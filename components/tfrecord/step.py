@@ -23,13 +23,7 @@ from components.steps.recorded import recorded
 from components.tfrecord.convert import convert_split, in_order
 from components.tfrecord.row_groups import RowGroup, row_groups
 from components.tfrecord.samples import LongerList, longest_list
-from components.tfrecord.schema import (
-    Column,
-    declared_lengths,
-    read_columns,
-    read_metadata,
-    read_vocabularies,
-)
+from components.tfrecord.schema import Column, declared_lengths, read_columns, read_metadata, read_vocabularies
 from components.tfrecord.shards import Permutation, ShardPlan, plan_shards
 
 # The third one is optional: data without it are validated on a part of the training samples.

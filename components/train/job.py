@@ -13,11 +13,7 @@ from components.scoring.model import TABLES
 from components.steps.catalog import WorkerParameters
 from components.train.export import copy_gathered, export, sharded_bytes, write_tables
 from components.train.loop.benchmark import Benchmark, benchmark_inference, benchmark_training
-from components.train.loop.checkpoint import (
-    find_scored,
-    read_progress,
-    require_same_model,
-)
+from components.train.loop.checkpoint import find_scored, read_progress, require_same_model
 from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import Ranks, on_first, together
 from components.train.loop.runtime import drawn_seed

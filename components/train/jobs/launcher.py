@@ -78,14 +78,7 @@ class JobLauncher:
 
         body(1)  # report invalid parameters before any request
         attempts = Attempts(
-            self._cluster,
-            self._kind,
-            self._training,
-            body,
-            self._owner,
-            self._pace,
-            self._echo,
-            self._echo_once,
+            self._cluster, self._kind, self._training, body, self._owner, self._pace, self._echo, self._echo_once
         )
         with log.open("w") as file, Relay(file, measured, tagged=True) as relay, stopping_in_order():
             try:
@@ -134,14 +127,7 @@ class JobLauncher:
         job = attempts.begin()
         name, title = attempts.current, f"{self._kind.name} {attempts.current}"
         watcher = JobWatcher(
-            self._cluster,
-            self._kind,
-            name,
-            self._parameters.deadline,
-            clock,
-            self._queue,
-            self._pace,
-            self._echo_once,
+            self._cluster, self._kind, name, self._parameters.deadline, clock, self._queue, self._pace, self._echo_once
         )
         try:
             with LogFollower(self._cluster, self._kind, name, relay, min(2.0, self._pace.look)):

@@ -60,10 +60,7 @@ def is_whole(
 
 
 def touched_rows(
-    model: Model,
-    variables: Sequence[tf.Variable],
-    features: Mapping[str, tf.Tensor],
-    targets: Mapping[str, tf.Tensor],
+    model: Model, variables: Sequence[tf.Variable], features: Mapping[str, tf.Tensor], targets: Mapping[str, tf.Tensor]
 ) -> list[int | None]:
     """Distinct rows of each variable that a batch looks up; None for a variable without look-ups.
 

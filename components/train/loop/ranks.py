@@ -27,11 +27,7 @@ _LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _FOR_HOSTS = {"HOROVOD_CYCLE_TIME": "10"}
 # A step on GPUs takes milliseconds: gradients are sent as soon as they are ready. The values are those of NVIDIA's
 # published Horovod benchmarks; a fusion buffer of 64 MiB holds all dense gradients but a table's.
-_FOR_GPUS = {
-    "HOROVOD_CYCLE_TIME": "0.1",
-    "HOROVOD_FUSION_THRESHOLD": str(64 << 20),
-    "HOROVOD_NUM_NCCL_STREAMS": "2",
-}
+_FOR_GPUS = {"HOROVOD_CYCLE_TIME": "0.1", "HOROVOD_FUSION_THRESHOLD": str(64 << 20), "HOROVOD_NUM_NCCL_STREAMS": "2"}
 
 
 class SharedError(KfrecError):

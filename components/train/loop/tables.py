@@ -44,12 +44,7 @@ def build_model(definition: ModelDefinition, parameters: Any, spec: FeatureSpec,
 
 
 def build_placed(
-    definition: ModelDefinition,
-    parameters: Any,
-    spec: FeatureSpec,
-    ranks: Ranks,
-    seed: int,
-    memory: float | None,
+    definition: ModelDefinition, parameters: Any, spec: FeatureSpec, ranks: Ranks, seed: int, memory: float | None
 ) -> Model:
     """Builds a model with fresh weights, with this rank's shards of sharded tables.
 

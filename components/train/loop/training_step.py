@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, islice, tee, zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -37,6 +37,14 @@ from components.train.loop.ranks import Ranks
 from components.train.loop.validation import kept_columns, padded, targets_of
 
 Features = Mapping[str, tf.Tensor]
+
+
+class _Filled(NamedTuple):
+    """Padded features and targets, and the mask of the samples among them, float32 [B]; None without padding."""
+
+    features: Features
+    targets: Features
+    counted: tf.Tensor | None
 
 
 @dataclass(frozen=True)
@@ -182,14 +190,10 @@ class TrainingStep:
 
     def _counts_of(self, inputs: Any, position: tf.Tensor) -> tf.Tensor:
         """This rank's counts of the terms, [terms]; TensorFlow prunes the graph to little more than the masks."""
-        return self._term_counts(*self._filled(self._unpack(inputs)), position)
+        return self._term_counts(self._filled(self._unpack(inputs)), position)
 
     def _step(
-        self,
-        inputs: Any,
-        position: tf.Tensor,
-        counts: tf.Tensor | None = None,
-        following: tf.Tensor | None = None,
+        self, inputs: Any, position: tf.Tensor, counts: tf.Tensor | None = None, following: tf.Tensor | None = None
     ) -> list[tf.Tensor]:
         """Runs a step.
 
@@ -203,15 +207,15 @@ class TrainingStep:
             The losses, and the next batch's counts over all ranks.
         """
         batch = self._unpack(inputs)
-        features, targets, counted = self._filled(batch)
+        filled = self._filled(batch)
         # A compiled function cannot contain a reduction, and a micro-batch knows its own counts alone.
         if counts is None and (self._xla or self._micro):
-            counts = self._summed(self._counts(features, targets, counted, position))
+            counts = self._summed(self._counts(filled, position))
         kept = kept_columns(batch, self._kept)
         if self._micro and counts is not None:
-            losses, gradients = self._accumulated(features, targets, counted, counts, position, kept)
+            losses, gradients = self._accumulated(filled, counts, position, kept)
         else:
-            losses, outputs, gradients = self._differentiate(features, targets, counted, counts, position)
+            losses, outputs, gradients = self._differentiate(filled, counts, position)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with training_back_end():
             with tf.name_scope("exchange"):
@@ -229,19 +233,14 @@ class TrainingStep:
         return summed
 
     def _accumulated(
-        self,
-        features: Features,
-        targets: Features,
-        counted: tf.Tensor | None,
-        counts: tf.Tensor,
-        position: tf.Tensor,
-        kept: Features,
+        self, batch: _Filled, counts: tf.Tensor, position: tf.Tensor, kept: Features
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """The losses and gradients of a batch, summed over its micro-batches, which also enter the metrics.
 
         The shares of the loss are those of the whole batch, since ``counts`` are. Gradients are dense: the slices of
         two micro-batches may have the same rows.
         """
+        features, targets, counted = batch
         rows, size = tf.shape(next(iter(features.values())))[0], self._micro
         samples = rows if counted is None else tf.cast(tf.reduce_sum(counted), tf.int32)
 
@@ -252,7 +251,8 @@ class TrainingStep:
             end = tf.minimum(first + size, rows)
             mask = None if counted is None else counted[first:end]
             at = position + tf.stack([0, first])
-            own, outputs, gradients = self._differentiate(part(features, end), part(targets, end), mask, counts, at)
+            micro = _Filled(part(features, end), part(targets, end), mask)
+            own, outputs, gradients = self._differentiate(micro, counts, at)
             here = tf.clip_by_value(samples - first, 0, end - first)
             self._metrics.update(
                 part(targets, first + here),
@@ -275,25 +275,20 @@ class TrainingStep:
         features = {name: values for name, values in batch.items() if name not in self._targets}
         return features, targets_of(batch, self._targets)
 
-    def _filled(self, batch: Features) -> tuple[Features, Features, tf.Tensor | None]:
-        """Padded features and targets, and the sample mask, [B] float32; None without padding."""
+    def _filled(self, batch: Features) -> _Filled:
         if not self._rows:
-            return *self._split(batch), None
+            return _Filled(*self._split(batch), None)
         full, counted = padded(batch, self._rows)
-        return *self._split(full), counted
+        return _Filled(*self._split(full), counted)
 
-    def _terms(
-        self, features: Features, targets: Features, counted: tf.Tensor | None, training: bool
-    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
-        rows = tf.shape(next(iter(features.values())))[0]
-        mask = tf.ones([rows], tf.bool) if counted is None else counted > 0
-        return loss_terms_of(self._model, features, targets, mask, training)
+    def _terms(self, batch: _Filled, training: bool) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
+        rows = tf.shape(next(iter(batch.features.values())))[0]
+        mask = tf.ones([rows], tf.bool) if batch.counted is None else batch.counted > 0
+        return loss_terms_of(self._model, batch.features, batch.targets, mask, training)
 
-    def _term_counts(
-        self, features: Features, targets: Features, counted: tf.Tensor | None, position: tf.Tensor
-    ) -> tf.Tensor:
+    def _term_counts(self, batch: _Filled, position: tf.Tensor) -> tf.Tensor:
         with draws_at(self._seed, position):
-            return _counts(self._terms(features, targets, counted, training=False)[1].values(), counted)
+            return _counts(self._terms(batch, training=False)[1].values(), batch.counted)
 
     def _summed(self, counts: tf.Tensor) -> tf.Tensor:
         """Counts summed over the ranks, in a separate reduction."""
@@ -312,21 +307,16 @@ class TrainingStep:
         return Batch(self._ranks.rank, summing, self._ranks.gather_rows, counted, not self._micro)
 
     def _loss_and_gradients(
-        self,
-        features: Features,
-        targets: Features,
-        counted: tf.Tensor | None,
-        counts: tf.Tensor | None,
-        position: tf.Tensor,
+        self, batch: _Filled, counts: tf.Tensor | None, position: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor], list[Gradient]]:
         """This rank's share of the loss and of its parts, its outputs, and the gradients of its share, scaled."""
         with (
             dense_gradients(v for v, dense in zip(self._variables, self._whole, strict=True) if dense),
             training_back_end(self._xla),
         ):
-            drawn = draws_at(self._seed, position)
+            drawn, counted = draws_at(self._seed, position), batch.counted
             with drawn, global_batch(self._batch(counted)), tf.GradientTape() as tape:
-                outputs, terms = self._terms(features, targets, counted, training=True)
+                outputs, terms = self._terms(batch, training=True)
                 if counts is None:
                     counts = self._summed(_counts(terms.values(), counted))
                 shares = tf.math.divide_no_nan(1.0, counts)  # 0 for a count of 0

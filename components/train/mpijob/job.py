@@ -167,11 +167,7 @@ def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, An
 
 
 def training_pod(
-    parameters: LaunchParameters,
-    settings: JobSettings,
-    name: str,
-    command: Sequence[str],
-    component: str = _COMPONENT,
+    parameters: LaunchParameters, settings: JobSettings, name: str, command: Sequence[str], component: str = _COMPONENT
 ) -> dict[str, Any]:
     """The template of a pod that trains: a worker of an MPIJob, or a trial of Katib.
 
@@ -205,13 +201,7 @@ def training_pod(
 
 
 def _environment(settings: JobSettings) -> list[dict[str, Any]]:
-    plain = {
-        EVENTS: "1",
-        "PYTHONUNBUFFERED": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "HOME": "/tmp",
-        **settings.environment,
-    }
+    plain = {EVENTS: "1", "PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2", "HOME": "/tmp", **settings.environment}
     held = {"configMapKeyRef": settings.config_environment, "secretKeyRef": settings.secret_environment}
     referred = [
         {"name": key, "valueFrom": {kind: {"name": name, "key": key, "optional": True}}}

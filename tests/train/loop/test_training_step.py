@@ -110,7 +110,7 @@ def test_filled_up_batches_have_one_shape(tmp_path: Path) -> None:
         step.run(batch_of(count))
     assert step._differentiate.experimental_get_tracing_count() == 1
     (traced,) = step._differentiate._list_all_concrete_functions()
-    assert {shape.shape[0] for shape in traced.structured_input_signature[0][0].values()} == {64}
+    assert {shape.shape[0] for shape in traced.structured_input_signature[0][0].features.values()} == {64}
 
 
 # SIM's auxiliary loss counts what is in the histories, so that every batch has other counts; DIN is traced sooner.
