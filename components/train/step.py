@@ -19,7 +19,7 @@ from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.steps.catalog import LaunchParameters
 from components.steps.recorded import recorded
-from components.steps.training_parameters import LOCAL, MPIJOB, require_divisible
+from components.steps.training_parameters import LOCAL, MPIJOB
 from components.storage import is_uri
 from components.tasks import TaskDefinition, missing_column
 from components.tracking.champion import require_task_early

@@ -20,9 +20,9 @@ from components.errors import KfrecError, Unreachable, explain_os_error
 from components.lifetime import end_with_parent
 from components.parameters import build, parameters_of
 from components.progress import emit
-from components.steps.batch_size import require_divisible
 from components.steps.catalog import STEPS, WorkerParameters, worker_parameters
 from components.steps.parser import Parser, add_argument, chosen
+from components.steps.training_parameters import require_divisible
 from components.train.loop.runtime import quiet_tensorflow
 
 if TYPE_CHECKING:

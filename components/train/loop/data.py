@@ -21,7 +21,6 @@ from components.records import Records
 from components.records.files import rows_per_file
 from components.records.lanes import files_of_rows, lanes_of, needed_files, rows_before, rows_of_part
 from components.steps.catalog import WorkerParameters
-from components.steps.training_parameters import require_divisible
 from components.train.loop.ranks import Ranks
 from components.train.loop.runtime import cache_bytes
 from components.train.loop.transfer import Transfer, id_type, transfer

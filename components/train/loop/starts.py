@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from components.errors import KfrecError
-from components.steps.catalog import LAST
+from components.steps.training_parameters import LAST
 from components.storage import is_uri
 from components.train.loop.checkpoint import Checkpoints, find_checkpoint, read_progress, require_same_model
 from components.train.loop.progress import TrainingProgress

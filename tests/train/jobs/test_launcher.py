@@ -20,7 +20,6 @@ from components.cluster.pods import Owner
 from components.errors import KfrecError
 from components.lifetime import VARIABLE, start_time
 from components.storage import retry
-from components.train.jobs import watcher
 from components.train.jobs.kind import JobKind
 from components.train.mpijob.job import KIND
 from components.train.mpijob.settings import JobSettings
