@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from components.native import processor
 from tests import processors
 
 _SMALL = frozenset({"sse3", "ssse3", "sse4.1", "sse4.2", "crc32", "popcnt", "cx16", "sahf"})
@@ -26,7 +25,7 @@ def written(folder: Path, body: str) -> str:
 def test_a_configuration_that_the_processor_lacks_is_said_and_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(processor, "features", lambda: _SMALL)
+    monkeypatch.setattr(processors, "features", lambda: _SMALL)
     assert processors.main(["SSE41", "AVX512_CORE", "--tests", written(tmp_path, "pass")]) == 0
     ran, lacking = capsys.readouterr().out.splitlines()
     assert ran.startswith("SSE41, 1 thread") and "1 passed in " in ran
@@ -45,7 +44,7 @@ def test_a_test_that_fails_in_one_configuration_fails_the_command(
 
 
 def test_nothing_that_ran_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor, "features", frozenset)
+    monkeypatch.setattr(processors, "features", frozenset)
     assert processors.main(["AVX2"]) == 1
 
 

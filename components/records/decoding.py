@@ -11,9 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from components.native.compiled import kernel
-from components.native.words import LOW_HALF, NOT_FINITE, load_u64
-from components.records.crc32c import masked_crc32c
-from components.records.framing import FOOTER, HEADER, frame_size
+from components.records.framing import FOOTER, HEADER, frame_size, masked_crc32c
 from components.records.layout import (
     ENTRY_HEAD,
     FIRST,
@@ -23,7 +21,17 @@ from components.records.layout import (
     head_words,
     is_short,
 )
-from components.records.varint import MALFORMED, TOO_MANY, read_packed, read_varint, saturated, short_varint
+from components.records.words import (
+    LOW_HALF,
+    MALFORMED,
+    NOT_FINITE,
+    TOO_MANY,
+    load_u64,
+    read_packed,
+    read_varint,
+    saturated,
+    short_varint,
+)
 
 # Kinds of defects of a record; problems.py turns them into messages.
 FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, OTHER_TYPE, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE, UNEQUAL = range(1, 10)

@@ -14,18 +14,66 @@ import numpy as np
 from components.errors import KfrecError
 from components.native import arrays
 from components.native.compiled import kernel
-from components.native.words import LOW_HALF, SLACK, load_u64, store_u64
-from components.records.crc32c import masked_crc32c
+from components.records.words import LOW_HALF, SLACK, load_u64, store_u64
 
 HEADER = 12
 FOOTER = 4
 _WINDOW = 32 << 20
+_POLYNOMIAL = np.uint32(0x82F63B78)
+_BYTE = np.uint64(0xFF)
+_EIGHT = np.uint64(8)
 _REMEDY = "run the tfrecord step again, or replace the file"
 
 
 def index_path(records: Path) -> Path:
     """The path of a record file's index."""
     return records.with_name(records.name + ".index")
+
+
+def _tables() -> np.ndarray:
+    """Row k maps a byte to its CRC after k further zero bytes (slicing by eight)."""
+    tables = np.zeros((8, 256), np.uint64)
+    crc = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        crc = np.where(crc & 1, (crc >> 1) ^ _POLYNOMIAL, crc >> 1)
+    tables[0] = crc
+    for k in range(1, 8):
+        crc = (crc >> 8) ^ tables[0][crc & 0xFF].astype(np.uint32)
+        tables[k] = crc
+    return tables
+
+
+_TABLES = _tables()
+
+
+@kernel
+def _eight(crc, word):  # type: ignore[no-untyped-def]
+    word ^= crc
+    crc = np.uint64(0)
+    for k in range(8):
+        crc ^= _TABLES[7 - k, word & _BYTE]
+        word >>= _EIGHT
+    return crc
+
+
+@kernel
+def crc32c(data, start, end):  # type: ignore[no-untyped-def]
+    """CRC32C of ``data[start:end]``, as uint64 below 2**32. Needs no slack."""
+    crc = LOW_HALF
+    while end - start >= 8:
+        crc = _eight(crc, load_u64(data, start))
+        start += 8
+    while start < end:
+        crc = _TABLES[0, (crc ^ np.uint64(data[start])) & _BYTE] ^ (crc >> _EIGHT)
+        start += 1
+    return crc ^ LOW_HALF
+
+
+@kernel
+def masked_crc32c(data, start, end):  # type: ignore[no-untyped-def]
+    """The masked CRC of the TFRecord format: rotated and offset, so that the data may contain CRCs."""
+    crc = crc32c(data, start, end)
+    return ((crc >> np.uint64(15) | crc << np.uint64(17)) + np.uint64(0xA282EAD8)) & LOW_HALF
 
 
 @kernel

@@ -11,8 +11,7 @@ import numpy as np
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.native.arrays import ALIGNMENT
 from components.native.compiled import kernel
-from components.native.words import SLACK
-from components.records.varint import LARGEST
+from components.records.words import LARGEST, SLACK
 
 # Tags: a field's number and its wire type.
 FIRST, SECOND = 1 << 3 | 2, 2 << 3 | 2

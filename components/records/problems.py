@@ -10,7 +10,7 @@ from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME
 from components.records import decoding
 from components.records.layout import Layout
-from components.records.varint import LARGEST
+from components.records.words import LARGEST
 
 _CONVERT_AGAIN = "run the tfrecord step again, or replace the file"
 

@@ -24,10 +24,9 @@ import numpy as np
 
 from components.native.compiled import kernel
 from components.progress import progress
-from components.records.encoding import encode_samples, records_room
+from components.records.encoding import encode_samples, pack_samples, packed_room, records_room, varints_room
 from components.records.framing import index_path
 from components.records.layout import Layout
-from components.records.packing import pack_samples, packed_room, varints_room
 from components.tfrecord.row_groups import RowGroup
 from components.tfrecord.samples import write_varints
 from components.tfrecord.schema import Column

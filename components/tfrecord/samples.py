@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME, LARGEST_ID
-from components.records.packing import write_floats, write_lists
+from components.records.encoding import write_floats, write_lists
 from components.tfrecord.row_groups import RowGroup
 from components.tfrecord.schema import Column
 

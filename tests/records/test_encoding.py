@@ -8,14 +8,18 @@ import pytest
 
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.native.compiled import kernel
-from components.native.words import SLACK
-from components.records import crc32c as crc32c_module
-from components.records import varint as varint_module
-from components.records.crc32c import crc32c
-from components.records.encoding import encode_samples, records_room
+from components.records import words
+from components.records.encoding import (
+    encode_samples,
+    pack_samples,
+    packed_room,
+    records_room,
+    varints_room,
+    write_lists,
+)
+from components.records.framing import crc32c
 from components.records.layout import Layout, layout_of
-from components.records.packing import pack_samples, packed_room, varints_room, write_lists
-from components.records.varint import MALFORMED, TOO_MANY, read_packed, varint_size, write_varint
+from components.records.words import MALFORMED, SLACK, TOO_MANY, read_packed, varint_size, write_varint
 
 EDGES = [0, 1, 127, 128, 16_383, 16_384, 2**21 - 1, 2**21, 2**28 - 1, 2**28, 2**31 - 2]
 
@@ -25,23 +29,10 @@ def layout() -> Layout:
     return layout_of(FeatureSpec(features, {}, {Channel.LABEL: ("label",)}), list(features))
 
 
-def table_crc(data: np.ndarray) -> int:
-    """The CRC as computed where the CPU has no instruction for it."""
-    crc = np.uint64(0xFFFFFFFF)
-    for word in np.ascontiguousarray(data).view(np.uint64):
-        crc = crc32c_module._eight_by_table(crc, word)
-    return int(crc) ^ 0xFFFFFFFF
-
-
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100, 3071, 3072, 4099, 6144, 100_003])
 def test_crc32c_is_that_of_the_library(size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, size + 3, dtype=np.uint8)
     assert int(crc32c(data, 3, size + 3)) == google_crc32c.value(data[3:].tobytes())
-
-
-def test_the_tables_give_the_same_crc32c_as_the_instruction() -> None:
-    data = np.random.default_rng(5).integers(0, 256, 800, dtype=np.uint8)
-    assert table_crc(data) == google_crc32c.value(data.tobytes())
 
 
 def pack(rows: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, int]:
@@ -105,20 +96,15 @@ def write(values, out):
     return at
 
 
-def test_shifts_spread_a_value_as_the_instruction_does() -> None:
+def test_a_value_is_spread_to_sevens_of_bits() -> None:
     values = np.array([*EDGES, 0x55555555, 2**32 - 1], np.uint64)
-    spread = [int(varint_module._spread_by_shifts(value)) for value in values]
+    spread = [int(words._spread(value)) for value in values]
     assert spread == [sum((value >> 7 * i & 127) << 8 * i for i in range(5)) for value in values.tolist()]
 
 
-def test_shifts_join_what_the_instruction_does() -> None:
-    word = np.uint64(0x8182FF0407A5F609)
-    for first in range(8):
-        for last in range(first, 8):
-            mask = np.uint64(sum(255 << 8 * i for i in range(first, last + 1)))
-            joined = sum((int(word) >> 8 * i & 127) << 7 * (i - first) for i in range(first, last + 1))
-            assert int(varint_module._join_by_shifts(word, mask)) == joined
-            assert int(varint_module._join(word, mask)) == joined
+def test_the_sevens_of_bits_are_joined() -> None:
+    word = 0x8182FF0407A5F609
+    assert int(words._join(np.uint64(word))) == sum((word >> 8 * i & 127) << 7 * i for i in range(8))
 
 
 @pytest.mark.parametrize("padding", [0, 1, 7, 60, 99])

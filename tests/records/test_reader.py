@@ -15,8 +15,7 @@ from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import Chunk, Feature, FeatureSpec
 from components.records import Records
-from components.records.crc32c import masked_crc32c
-from components.records.framing import index_path, scan_frames
+from components.records.framing import index_path, masked_crc32c, scan_frames
 from components.records.lanes import lanes_of, needed_files, shares
 
 FEATURES = {

@@ -1,4 +1,6 @@
-"""Protocol buffer varints, read and written a machine word at a time.
+"""Machine words at any address of a byte array, and protocol buffer varints, read and written a word at a time.
+
+No function checks bounds; the caller keeps SLACK bytes after the range it reads or writes.
 
 Sample values are int32; on the wire they are int64. Values out of range are saturated so that the range check detects
 them: negative values read as -1, larger ones as LARGEST.
@@ -9,23 +11,18 @@ from __future__ import annotations
 import numpy as np
 
 from components.native.compiled import kernel
-from components.native.words import (
-    HAS_BIT_MOVES,
-    deposit_u64,
-    extract_u64,
-    leading_zeros,
-    load_u64,
-    store_u64,
-    trailing_zeros,
-)
 
+SLACK = 16
+LOW_HALF = np.uint64(0xFFFFFFFF)
+NOT_FINITE = np.uint64(0x7F800000)
+"""The exponent bits of an infinite or NaN float32."""
 LARGEST = np.int32(2**31 - 1)
 TOO_MANY = -1
 MALFORMED = -2
 
-_ONE, _TWO, _THREE, _FOUR, _SEVEN, _EIGHT = (np.uint64(n) for n in (1, 2, 3, 4, 7, 8))
+_ONE, _TWO, _FOUR, _SEVEN, _EIGHT = (np.uint64(n) for n in (1, 2, 4, 7, 8))
 _STOPS = np.uint64(0x8080808080808080)
-_LOW_SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
+_ONES = np.uint64(0x0101010101010101)
 _EVERY_BYTE = np.uint64(0x007F007F007F007F)
 _EVERY_PAIR = np.uint64(0x0000FFFF0000FFFF)
 _EVERY_FOUR = np.uint64(0x00000000FFFFFFFF)
@@ -33,37 +30,57 @@ _LIMIT = np.uint64(2**31)
 
 
 @kernel
-def _join_by_shifts(word, mask):  # type: ignore[no-untyped-def]
-    word = (word & mask) >> trailing_zeros(mask)
+def load_u64(data, at):  # type: ignore[no-untyped-def]
+    """The eight bytes at ``data[at]`` as a little-endian word."""
+    at, word = np.uint64(at), np.uint64(0)  # an index that cannot be negative lets LLVM make one instruction of this
+    for i in range(8):
+        word |= np.uint64(data[at + np.uint64(i)]) << np.uint64(8 * i)
+    return word
+
+
+@kernel
+def store_u64(out, at, word):  # type: ignore[no-untyped-def]
+    """Writes a little-endian word to the eight bytes at ``out[at]``."""
+    at = np.uint64(at)
+    for i in range(8):
+        out[at + np.uint64(i)] = np.uint8(word >> np.uint64(8 * i))
+
+
+@kernel
+def copy_bytes(source, begin, end, out, at):  # type: ignore[no-untyped-def]
+    """Copies ``source[begin:end]`` to ``out[at:]``; returns its end. May touch seven more bytes of both."""
+    for i in range(0, end - begin, 8):
+        store_u64(out, at + i, load_u64(source, begin + i))
+    return at + end - begin
+
+
+@kernel
+def _join(word):  # type: ignore[no-untyped-def]
+    """Joins the low seven bits of a word's bytes."""
     word = (word & _EVERY_BYTE) | ((word >> _ONE) & (_EVERY_BYTE << _SEVEN))
     word = (word & _EVERY_PAIR) | ((word >> _TWO) & (_EVERY_PAIR << np.uint64(14)))
     return (word & _EVERY_FOUR) | ((word >> _FOUR) & (_EVERY_FOUR << np.uint64(28)))
 
 
 @kernel
-def _join_by_instruction(word, mask):  # type: ignore[no-untyped-def]
-    return extract_u64(word, mask & _LOW_SEVENS)
-
-
-# Joins the low seven bits of a word's adjacent bytes under a mask.
-_join = _join_by_instruction if HAS_BIT_MOVES else _join_by_shifts
+def _bits(mask):  # type: ignore[no-untyped-def]
+    """Number of ones in a mask of whole bytes, at least one of them."""
+    return (mask & _ONES) * _ONES >> np.uint64(56) << np.uint64(3)
 
 
 @kernel
 def read_varint(data, at):  # type: ignore[no-untyped-def]
     """The unsigned 64-bit varint at ``data[at]`` and its end offset; MALFORMED for the end if it never ends."""
     word = load_u64(data, at)
-    stops = ~word & _STOPS
-    if stops != 0:
-        size = np.int64(trailing_zeros(stops) >> _THREE) + 1
-        return _join(word, stops ^ (stops - _ONE)), at + size
-    value = _join(word, ~np.uint64(0))
+    value, end = short_varint(word, at)
+    if end != MALFORMED:
+        return value, end
+    value = _join(word)
     if data[at + 8] < 128:
         return value | np.uint64(data[at + 8]) << np.uint64(56), at + 9
+    value |= np.uint64(data[at + 8] & 127) << np.uint64(56)
     if data[at + 9] < 128:
-        return value | np.uint64(data[at + 8] & 127) << np.uint64(56) | np.uint64(data[at + 9]) << np.uint64(
-            63
-        ), at + 10
+        return value | np.uint64(data[at + 9]) << np.uint64(63), at + 10
     return value, MALFORMED
 
 
@@ -71,8 +88,9 @@ def read_varint(data, at):  # type: ignore[no-untyped-def]
 def short_varint(word, at):  # type: ignore[no-untyped-def]
     """As read_varint, from the eight bytes at ``at``; MALFORMED for the end also if it does not end in them."""
     stops = ~word & _STOPS
-    end = at + np.int64((trailing_zeros(stops) + _ONE) >> _THREE) if stops != 0 else MALFORMED
-    return _join(word, stops ^ (stops - _ONE)), end
+    mask = stops ^ (stops - _ONE)
+    end = at + np.int64(_bits(mask) >> np.uint64(3)) if stops != 0 else MALFORMED
+    return _join(word & mask), end
 
 
 @kernel
@@ -99,11 +117,11 @@ def read_packed(data, at, end, out, to, room, limit):  # type: ignore[no-untyped
         word = load_u64(data, at)
         stops = ~word & _STOPS
         later = stops & (stops - _ONE)
-        behind = at + np.int64((trailing_zeros(later) + _ONE) >> _THREE)
+        up_to_one, up_to_two = stops ^ (stops - _ONE), later ^ (later - _ONE)
+        behind = at + np.int64(_bits(up_to_two) >> np.uint64(3))
         if later == 0 or behind > end:
             break
-        up_to_one, up_to_two = stops ^ (stops - _ONE), later ^ (later - _ONE)
-        one, two = _join(word, up_to_one), _join(word, up_to_two & ~up_to_one)
+        one, two = _join(word & up_to_one), _join((word & up_to_two) >> _bits(up_to_one))
         excess |= (limit - one) | (limit - two)
         out[np.uint64(to)] = one
         out[np.uint64(to + 1)] = two
@@ -131,18 +149,11 @@ def varint_size(value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _spread_by_shifts(value):  # type: ignore[no-untyped-def]
+def _spread(value):  # type: ignore[no-untyped-def]
+    """Spreads the low 35 bits of a word to the low seven bits of its bytes."""
     word = (value & _EVERY_FOUR >> _FOUR) | (value << _FOUR & (_EVERY_FOUR << np.uint64(32)))
     word = (word & np.uint64(0x00003FFF00003FFF)) | (word << _TWO & np.uint64(0x3FFF00003FFF0000))
     return (word & _EVERY_BYTE) | (word << _ONE & (_EVERY_BYTE << np.uint64(8)))
-
-
-@kernel
-def _spread_by_instruction(value):  # type: ignore[no-untyped-def]
-    return deposit_u64(value, _LOW_SEVENS)
-
-
-_spread = _spread_by_instruction if HAS_BIT_MOVES else _spread_by_shifts
 
 
 @kernel
@@ -151,7 +162,7 @@ def write_varint(out, at, value):  # type: ignore[no-untyped-def]
 
     Writes the low 32 bits of any other value.
     """
-    word = _spread(np.uint64(value) & _EVERY_FOUR)
-    unused = leading_zeros(word | _ONE) & np.uint64(56)  # bits of the unused bytes
-    store_u64(out, at, word | (_STOPS >> _EIGHT) >> unused)
-    return at + np.int64(_EIGHT - (unused >> _THREE))
+    value = np.uint64(value) & _EVERY_FOUR
+    size = varint_size(value)
+    store_u64(out, at, _spread(value) | _STOPS >> np.uint64(72 - 8 * size) if size > 1 else value)
+    return at + size

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from components.native.words import SLACK
-from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed
+from components.records.words import LARGEST, MALFORMED, SLACK, TOO_MANY, read_packed
 
 LIMIT = np.uint64(2**31 - 1)
 WIDEST = {1: 2**7 - 1, 2: 2**14 - 1, 3: 2**21 - 1, 4: 2**28 - 1, 5: 2**31 - 1}
