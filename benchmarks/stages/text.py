@@ -15,8 +15,7 @@ from benchmarks.process import run_measured
 from components.artifacts import adopt
 from components.preprocess.step import run as preprocess
 from components.steps.catalog import STEPS
-from components.text.counting import count_words
-from components.text.fitting import fit_vocabulary
+from components.text.fitting import count_words, fit_vocabulary
 from components.text.wordpiece import WordPiece
 
 WORDS, DISTINCT = 1_000_000, 60_000

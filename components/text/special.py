@@ -9,6 +9,7 @@ from typing import Any
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
+from components.parameters import param
 
 # Section of a feature specification's metadata with the ids.
 TOKENS = "tokens"
@@ -17,6 +18,14 @@ CHANNEL = "tokens"
 PAD, UNKNOWN, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 # In the order of ``SpecialTokens``, which is that of a fitted vocabulary.
 NAMES = (PAD, UNKNOWN, CLS, SEP, MASK)
+VOCAB_SIZE = param(
+    30_522,
+    "Tokens of a new vocabulary, fitted to the training texts where no vocab.txt lies beside them and workflow is "
+    "empty; a small corpus makes fewer",
+    unit="tokens",
+    at_least=6,
+    at_most=1_000_000,
+)
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,36 @@
-"""WordPiece: each word as the fewest tokens that greedy longest match finds in a vocabulary."""
+"""WordPiece: each word as the fewest tokens that greedy longest match finds in a vocabulary.
+
+Texts are normalised as BERT's uncased ones: control characters are left out, white space separates words, letters are
+lower-cased, accents are stripped, and each punctuation mark and each CJK character is a word of its own.
+
+Source: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding", NAACL 2019,
+and its released tokenizer.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from components.text.normalization import RAW_WORD, Word, texts_of, words_of
-from components.text.special import special_of
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece as Matching
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from components.text.special import UNKNOWN, special_of
+
+# What separates words: tab, newline, carriage return, and Unicode's white space but for control characters.
+RAW_WORD = re.compile("[^\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 # A token that continues a word.
 CONTINUES = "##"
 # Longer words are unknown, in letters.
 LONGEST_WORD = 100
-# Words that are held with their tokens. Texts repeat words: a dictionary look-up a word is 20 times as fast as a match.
+# Raw words that are held with their tokens: texts repeat words, which makes this 4 times as fast as whole texts.
 _REMEMBERED = 1 << 19
+_NORMALIZER, _SPLITTER = BertNormalizer(), BertPreTokenizer()
 
 
 class Tokens(NamedTuple):
@@ -21,7 +38,7 @@ class Tokens(NamedTuple):
 
     Attributes:
         begins: position in the text of each token's first character.
-        ends: position behind each token's last character.
+        ends: position behind each token's last character, and behind the accents that follow it.
     """
 
     ids: list[int]
@@ -29,8 +46,18 @@ class Tokens(NamedTuple):
     ends: list[int]
 
 
+def words_of(raw: str) -> list[str]:
+    """The normalised words within a text without white space, such as ``can't``; maybe none."""
+    return [word for word, _ in _SPLITTER.pre_tokenize_str(_NORMALIZER.normalize_str(raw))]
+
+
+def has_words(text: str) -> bool:
+    """Whether a text has a word, and not only white space, control and format characters, and lone accents."""
+    return bool(words_of(text))
+
+
 class WordPiece:
-    """Tokenizes texts; see ``components.text.normalization`` for what a word is.
+    """Tokenizes texts.
 
     A word is split into the longest token that begins it, the longest token of the vocabulary that continues there, and
     so on; a word that cannot be split so is one unknown token.
@@ -59,75 +86,41 @@ class WordPiece:
     def __init__(self, tokens: Sequence[str], place: str = "vocabulary") -> None:
         self.tokens = tuple(tokens)
         self.special = special_of(self.tokens, place)
-        special = set(self.special.to_dict().values())
-        ids = {token: number for number, token in enumerate(self.tokens) if number not in special}
-        self._first = {token: number for token, number in ids.items() if not token.startswith(CONTINUES)}
-        # The token ## itself is two punctuation marks, and begins no word.
-        self._next = {token[2:]: number for token, number in ids.items() if token.startswith(CONTINUES) and token[2:]}
-        self._longest = max(map(len, ids), default=1)
-        self._ids: dict[str, tuple[int, ...]] = {}
-        self._located: dict[str, tuple[tuple[int, int, int], ...]] = {}
+        ids = {token: number for number, token in enumerate(self.tokens)}
+        self._tokenizer = Tokenizer(Matching(ids, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD))
+        self._tokenizer.normalizer, self._tokenizer.pre_tokenizer = _NORMALIZER, _SPLITTER
+        self._tokens = lru_cache(_REMEMBERED)(self._tokens_of)
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text's tokens."""
-        known = self._ids
         ids: list[int] = []
         for raw in RAW_WORD.findall(text):
-            found = known.get(raw)
-            if found is None:
-                unknown = ((self.special.unknown, 0, 0),)
-                found = tuple(number for word in texts_of(raw) for number, _, _ in self._match(word) or unknown)
-                _remember(known, raw, found)
-            ids += found
+            ids += self._tokens(raw).ids
         return ids
 
     def locate(self, text: str) -> Tokens:
         """The tokens of a text, and where they are in it."""
-        known, tokens = self._located, Tokens([], [], [])
+        tokens = Tokens([], [], [])
         for match in RAW_WORD.finditer(text):
-            raw, start = match.group(), match.start()
-            found = known.get(raw)
-            if found is None:
-                found = tuple(piece for word in words_of(raw) for piece in self._pieces(word))
-                _remember(known, raw, found)
-            for number, begin, end in found:
-                tokens.ids.append(number)
-                tokens.begins.append(start + begin)
-                tokens.ends.append(start + end)
+            found, start = self._tokens(match.group()), match.start()
+            tokens.ids.extend(found.ids)
+            tokens.begins.extend(start + begin for begin in found.begins)
+            tokens.ends.extend(start + end for end in found.ends)
         return tokens
 
     def knows(self, word: str) -> bool:
         """Whether tokens spell a normalised word."""
-        return bool(self._match(word))
+        return self.special.unknown not in self._tokens(word).ids
 
-    def _pieces(self, word: Word) -> list[tuple[int, int, int]]:
-        """Id, begin and end of each token of a word."""
-        matched = self._match(word.text)
-        if not matched:
-            return [(self.special.unknown, word.begins[0], word.ends[-1])]
-        return [(number, word.begins[first], word.ends[last - 1]) for number, first, last in matched]
-
-    def _match(self, word: str) -> list[tuple[int, int, int]]:
-        """Id and place of each token in a normalised word; none if it is unknown."""
-        if len(word) > LONGEST_WORD:
-            return []
-        matched, begin, among = [], 0, self._first
-        while begin < len(word):
-            for end in range(min(len(word), begin + self._longest), begin, -1):
-                number = among.get(word[begin:end])
-                if number is not None:
-                    break
-            else:
-                return []
-            matched.append((number, begin, end))
-            begin, among = end, self._next
-        return matched
-
-
-def _remember(known: dict[str, tuple], raw: str, found: tuple) -> None:
-    if len(known) >= _REMEMBERED:
-        known.clear()
-    known[raw] = found
+    def _tokens_of(self, raw: str) -> Tokens:
+        """The tokens of a text without white space."""
+        encoding = self._tokenizer.encode(raw)
+        ends = []
+        for _, end in encoding.offsets:
+            while end < len(raw) and unicodedata.category(raw[end]) == "Mn":  # an accent
+                end += 1
+            ends.append(end)
+        return Tokens(encoding.ids, [begin for begin, _ in encoding.offsets], ends)

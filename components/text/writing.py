@@ -1,24 +1,56 @@
-"""Samples of texts as parquet, and their description."""
+"""Samples of texts: segments as sequences, their parquet files, and their description."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.feature_spec import Feature
-from components.text.special import CHANNEL, TOKENS
+from components.text.special import CHANNEL, TOKENS, SpecialTokens
 from components.text.vocabulary import INPUT_IDS, NAME, described
 from components.text.wordpiece import WordPiece
 
 SEGMENT_IDS = "segment_ids"
 CHANNELS: Mapping[str, tuple[str, ...]] = {CHANNEL: (INPUT_IDS, SEGMENT_IDS)}
 _ROW_GROUP = 4096
+
+
+class Sequences(NamedTuple):
+    """Sequences of tokens.
+
+    Attributes:
+        input_ids: ``[CLS] first [SEP]``, and ``second [SEP]`` where there is a second segment, padded at the end; int32
+            ``[n, length]``.
+        segment_ids: 1 for the second segment and its [SEP], else 0; int8 ``[n, length]``.
+    """
+
+    input_ids: np.ndarray
+    segment_ids: np.ndarray
+
+
+def sequences(pairs: Sequence[tuple[list[int], list[int]]], length: int, special: SpecialTokens) -> Sequences:
+    """Joins pairs of segments.
+
+    Args:
+        pairs: tokens of the first segment, and of the second one, possibly none; they must fit.
+        length: of a sequence.
+        special: the special tokens.
+    """
+    ids = np.full((len(pairs), length), special.pad, np.int32)
+    segments = np.zeros((len(pairs), length), np.int8)
+    for row, (first, second) in enumerate(pairs):
+        joined = [special.cls, *first, special.sep]
+        if second:
+            joined += [*second, special.sep]
+            segments[row, len(first) + 2 : len(joined)] = 1
+        ids[row, : len(joined)] = joined
+    return Sequences(ids, segments)
 
 
 def write_lists(path: Path, batches: Iterable[Mapping[str, np.ndarray]]) -> None:

@@ -29,7 +29,7 @@ from components.steps.catalog import STEPS
 from components.tasks import ReadingTables, Scores
 from components.tasks.question_answering import AnswerDecision, AnswerEvaluation
 from components.tasks.question_answering.streaming import AnswerMetrics
-from components.text.settings import AnswerSettings
+from components.text.answers import AnswerSettings
 from components.text.tables import WINDOW, QuestionTables
 from components.train.loop.ranks import owners_of
 from tests.datasets.squad.questions import preprocess

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from components.text.answers import NOTHING, Spans, Windows, answers, best_spans, valid_spans
-from components.text.settings import AnswerSettings
+from components.text.answers import NOTHING, AnswerSettings, Spans, Windows, answers, best_spans, valid_spans
 
 
 def windows(*rows: tuple[int, int, int, int]) -> Windows:

@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 
-from components.text.counting import WordCounts, count_words, write_counts
-from components.text.fitting import fit_vocabulary
+from components.text.fitting import WordCounts, count_words, fit_vocabulary, write_counts
 from components.text.special import NAMES
 from components.text.wordpiece import WordPiece
 
@@ -82,7 +81,7 @@ def test_words_are_counted_as_they_are_tokenized(tmp_path) -> None:
 
 
 def test_of_too_many_words_the_rarest_are_forgotten(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.text.counting._MOST_WORDS", 2)
+    monkeypatch.setattr("components.text.fitting._MOST_WORDS", 2)
     write_counts({"a": 3, "b": 2, "c": 1}, tmp_path / "a")
     write_counts({"d": 1, "a": 1}, tmp_path / "b")
     assert WordCounts.of([tmp_path / "a", tmp_path / "b"]).counts == {"a": 4, "b": 2}

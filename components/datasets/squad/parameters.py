@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from components.errors import KfrecError
 from components.parameters import param
-from components.text.parameters import VOCAB_SIZE
+from components.text.special import VOCAB_SIZE
 
 
 @dataclass(frozen=True)

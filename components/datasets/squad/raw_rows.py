@@ -15,8 +15,8 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.text import answers
+from components.text.answers import AnswerSettings
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
-from components.text.settings import AnswerSettings
 from components.text.special import CHANNEL
 from components.text.tables import CONTEXT_BEGIN, CONTEXT_TOKENS, FIRST_TOKEN, QUESTION
 from components.text.vocabulary import tokenizer_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import KfrecError
-from components.text.normalization import has_words
+from components.text.wordpiece import has_words
 from components.workflows.quarantine import BadLine, Quarantine
 from components.workflows.text_blocks import require_text
 

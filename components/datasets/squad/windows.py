@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from components.text.sequences import sequences
 from components.text.special import SpecialTokens
 from components.text.tables import CONTEXT_BEGIN, CONTEXT_TOKENS, END, FIRST_TOKEN, IS_IMPOSSIBLE, QUESTION, START
 from components.text.vocabulary import INPUT_IDS
-from components.text.writing import SEGMENT_IDS
+from components.text.writing import SEGMENT_IDS, sequences
 
 P_MASK = "p_mask"
 # Tokens of a window beside those of question and context: [CLS] question [SEP] context [SEP].

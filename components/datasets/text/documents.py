@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from components.random_draws import fraction_of
-from components.text.normalization import has_words
+from components.text.wordpiece import has_words
 from components.workflows.quarantine import BadLine
 from components.workflows.text_blocks import Block
 

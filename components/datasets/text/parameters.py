@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.parameters import param
-from components.text.parameters import VOCAB_SIZE
+from components.text.special import VOCAB_SIZE
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ from dask import delayed
 from components.datasets.text.documents import Partition
 from components.feature_spec.spec import TEST, TRAIN
 from components.progress import progress
-from components.text.counting import WordCounts, count_words, write_counts
-from components.text.sequences import sequences
-from components.text.vocabulary_choice import Settled
+from components.text.fitting import WordCounts, count_words, write_counts
+from components.text.vocabulary import Settled
 from components.text.wordpiece import WordPiece
-from components.text.writing import write_lists
+from components.text.writing import sequences, write_lists
 from components.workflows.workers import Workers, in_order
 
 # Tokens of a sample beside those of its segments: [CLS] first [SEP] second [SEP].

@@ -15,8 +15,7 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME, TEST, TRAIN
 from components.progress import warn
-from components.text.vocabulary import write_vocabulary
-from components.text.vocabulary_choice import Settled, given_vocabulary, settle
+from components.text.vocabulary import Settled, given_vocabulary, settle, write_vocabulary
 from components.text.wordpiece import WordPiece
 from components.text.writing import CHANNELS, token_features, token_metadata
 from components.workflows.startup import start_fork_server_early

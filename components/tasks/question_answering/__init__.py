@@ -14,8 +14,8 @@ from components.metrics import Interval, mean_interval
 from components.parameters import param
 from components.tasks.definition import Kept, TaskDefinition
 from components.tasks.scores import Scores
+from components.text.answers import AnswerSettings
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
-from components.text.settings import AnswerSettings
 from components.text.tables import WINDOW
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from components.metrics.answer_match import answer_match
 from components.tasks.definition import Measured
 from components.tasks.question_answering import AnswerEvaluation
 from components.tasks.scores import Scores
-from components.text.answers import Answers, Spans, Windows, answers, best_spans, valid_spans
+from components.text.answers import Answers, AnswerSettings, Spans, Windows, answers, best_spans, valid_spans
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
-from components.text.settings import AnswerSettings
 from components.text.tables import END, START, WINDOW, QuestionTables
 
 # Question words of the report, with at least so many questions.

@@ -14,9 +14,8 @@ import tensorflow as tf
 
 from components.tasks.definition import Exchange, Tensors
 from components.tasks.question_answering.measure import match_answers, windows_and_spans
-from components.text.answers import Spans, Windows
+from components.text.answers import AnswerSettings, Spans, Windows
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
-from components.text.settings import AnswerSettings
 from components.text.tables import WINDOW, QuestionTables
 
 _OUTPUTS = (SPAN_STARTS, SPAN_ENDS, SPAN_SCORES, IMPOSSIBLE)
