@@ -21,7 +21,7 @@ from components.datasets.raw_rows import CANDIDATE
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.metrics import CONFIDENCE
-from components.models.explained import Explained
+from components.models.definition import Explained
 from components.progress import warn
 from components.report import Section
 from components.report.page import Facts, render

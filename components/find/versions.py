@@ -14,8 +14,8 @@ import numpy as np
 from components.datasets import RawContract
 from components.errors import KfrecError
 from components.storage import Changed, Retry, Store, Unavailable, fetch_file, is_uri, open_store
-from components.storage.checksum import Checksum
 from components.storage.packed import is_packed, lines, read_packed
+from components.storage.store import Checksum
 
 _RETRY = Retry(5)
 

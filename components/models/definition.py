@@ -11,9 +11,26 @@ from components.feature_spec import FeatureSpec, ListLength
 from components.models.model import Model
 
 if TYPE_CHECKING:
-    from components.models.explained import Explained
+    import numpy as np
+
     from components.models.optimizers.groups import OptimizerGroup
     from components.report import Section
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Samples of the test split, and the explanation of the model's outputs for them.
+
+    Attributes:
+        samples: the features of the records by name, ``[n]`` or ``[n, length]``, in the ids of the data.
+        chosen: bool ``[n]``, whether the user chose the target.
+        values: what ``components.models.model.Explaining.explain`` returned, ``[n, ...]`` each.
+    """
+
+    spec: FeatureSpec
+    samples: Mapping[str, np.ndarray]
+    chosen: np.ndarray
+    values: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)

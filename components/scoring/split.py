@@ -11,7 +11,7 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.side_tables import side_tables
 from components.feature_spec.spec import TEST
-from components.models.explained import Explained
+from components.models.definition import Explained
 from components.progress import progress
 from components.scoring.columns import KeptColumns
 from components.scoring.model import ExportedModel, joined

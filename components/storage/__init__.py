@@ -1,10 +1,9 @@
 """Object storage behind one small interface: a folder, http(s)://, gs://, s3:// and minio://."""
 
-from components.storage.checksum import Checksum
 from components.storage.fetching import Damaged, check_arrived, fetch_file
 from components.storage.opening import below, is_uri, open_store, require_folder
 from components.storage.retry import Retry
-from components.storage.store import Changed, ObjectInfo, Store, Unavailable
+from components.storage.store import Changed, Checksum, ObjectInfo, Store, Unavailable
 
 __all__ = [
     "Changed",

@@ -15,9 +15,8 @@ from google.cloud import storage
 from google.cloud.storage.retry import DEFAULT_RETRY
 
 from components.errors import KfrecError, certificate_problem
-from components.storage.checksum import Checksum
 from components.storage.opening import bucket_and_prefix
-from components.storage.store import Changed, ObjectInfo, Store, Unavailable
+from components.storage.store import Changed, Checksum, ObjectInfo, Store, Unavailable
 
 _BLOCK = 8 << 20
 _UPLOAD_BLOCK = 64 << 20

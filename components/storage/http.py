@@ -15,8 +15,7 @@ import urllib3
 from components.errors import KfrecError, certificate_problem
 from components.secrets import HIDDEN, without_password
 from components.storage.blocked import session
-from components.storage.checksum import Checksum
-from components.storage.store import BLOCK, Changed, ObjectInfo, Store, Unavailable
+from components.storage.store import BLOCK, Changed, Checksum, ObjectInfo, Store, Unavailable
 
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _NO_HEAD = {400, 403, 405, 501}

@@ -18,9 +18,8 @@ from botocore.config import Config
 
 from components.errors import KfrecError, certificate_problem
 from components.storage.blocked import require_no_metadata
-from components.storage.checksum import Checksum, md5_from_hex
 from components.storage.opening import bucket_and_prefix
-from components.storage.store import BLOCK, Changed, ObjectInfo, Store, Unavailable
+from components.storage.store import BLOCK, Changed, Checksum, ObjectInfo, Store, Unavailable, md5_from_hex
 
 _MISSING = {"404", "NoSuchKey", "NoSuchBucket", "NotFound"}
 _DENIED = {"401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"}

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from components.contract import LONGEST_LIST
 from components.feature_spec import load_feature_spec
+from components.models.sasrec import SasRecParameters
 from components.models.sasrec.model import RANK, SasRec
-from components.models.sasrec.parameters import SasRecParameters
 from components.records import Records
 from tests.pipelines.conftest import run_in_process
 

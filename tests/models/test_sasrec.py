@@ -19,9 +19,8 @@ from components.models.layers.global_batch import Batch, global_batch
 from components.models.loss import loss_of
 from components.models.ops.choice import training_back_end
 from components.models.optimizers import make_optimizer
-from components.models.sasrec import MODEL
+from components.models.sasrec import MODEL, SasRecParameters
 from components.models.sasrec.model import NEXT_ITEM, RANK, SasRec
-from components.models.sasrec.parameters import SasRecParameters
 from components.models.sasrec.ranks import rank_targets
 from components.steps.catalog import STEPS
 from components.train.loop.ranks import Ranks

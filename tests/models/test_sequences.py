@@ -8,7 +8,7 @@ from components import registry
 from components.errors import KfrecError
 from components.feature_spec import Channel, ListLength
 from components.models.sequences import check_histories
-from components.models.sim.parameters import SimParameters
+from components.models.sim import SimParameters
 from components.steps.catalog import STEPS
 
 LENGTHS = {Channel.POSITIVE: ListLength(20, "longest"), Channel.NEGATIVE: ListLength(5, "sampled")}

@@ -13,8 +13,8 @@ import tensorflow as tf
 from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
+from components.models.sasrec import SasRecParameters
 from components.models.sasrec.model import SasRec
-from components.models.sasrec.parameters import SasRecParameters
 from components.scoring import load_raw_model
 from components.scoring.catalogue import LIKELIHOOD, UNSEEN, Catalogue
 from components.scoring.recommend import recommend

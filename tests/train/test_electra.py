@@ -18,9 +18,8 @@ from components.artifacts import adopt
 from components.errors import KfrecError
 from components.evaluate.step import run as evaluate
 from components.feature_spec import load_feature_spec
-from components.models.electra_qa import HEAD
+from components.models.electra_qa import HEAD, ElectraQaParameters
 from components.models.electra_qa.model import ElectraQa
-from components.models.electra_qa.parameters import ElectraQaParameters
 from components.models.names import name_of
 from components.steps.catalog import STEPS
 from components.train.loop.state import VARIABLES, name_in

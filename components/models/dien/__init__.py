@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
-from components.models.dien.parameters import DienParameters
 from components.models.optimizers import one_optimizer
+from components.models.parameters import MLP_DIMS, EvolutionParameters
 from components.models.sequences import LOCAL_DEFAULTS, OWN_DEFAULTS, check_histories, trimmed_histories
+from components.parameters import Ints
+
+
+@dataclass(frozen=True)
+class DienParameters(EvolutionParameters):
+    """Sizes of DIEN."""
+
+    mlp_dims: Ints = MLP_DIMS
+
 
 MODEL = ModelDefinition(
     name="dien",

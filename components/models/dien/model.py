@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from components.contract import LOGIT, only_label
 from components.feature_spec import FeatureSpec
-from components.models.dien.parameters import DienParameters
+from components.models.dien import DienParameters
 from components.models.evolution import AUXILIARY, CLASSIFICATION, EvolutionModel
 from components.models.inputs import EmbeddedBatch
 from components.models.layers.classifier import Classifier

@@ -9,7 +9,7 @@ import tensorflow as tf
 from components.contract import LOGIT
 from components.feature_spec import FeatureSpec
 from components.models.channels import read_channels
-from components.models.din.parameters import DinParameters
+from components.models.din import DinParameters
 from components.models.inputs import SequenceInputs
 from components.models.layers.classifier import Classifier
 from components.models.layers.weights import Weights

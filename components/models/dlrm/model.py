@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from components.contract import LOGIT, only_label
 from components.feature_spec import FeatureSpec
-from components.models.dlrm.parameters import DlrmParameters
+from components.models.dlrm import DlrmParameters
 from components.models.layers.dot_interaction import dot_interaction
 from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.mlp import Mlp

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
 from components.models.draws import draws_by
+from components.models.electra import ElectraParameters
 from components.models.electra.masking import mask_tokens, replaced_by, sampled_tokens
-from components.models.electra.parameters import ElectraParameters
 from components.models.encoder import PUBLISHED, read_text
 from components.models.layers.dense import Dense
 from components.models.layers.encoder import Encoder

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
-from components.models.electra_qa.parameters import ElectraQaParameters
-from components.models.encoder import SIZES, check_positions
+from components.models.encoder import SIZES, EncoderParameters, check_positions
 from components.models.optimizers import make_optimizer
+from components.parameters import param
 from components.text.special import CHANNEL
 
 if TYPE_CHECKING:
     from components.models.model import Model
     from components.models.optimizers.groups import OptimizerGroup
+
+
+@dataclass(frozen=True)
+class ElectraQaParameters(EncoderParameters):
+    """Sizes of the encoder, those of its pre-training, and the optimizer, with the published values as defaults."""
+
+    beam: int = param(
+        5, "Starts of an answer that are scored further, and ends of each of them", at_least=1, at_most=100
+    )
+    learning_rate: float = param(2e-4, "Peak learning rate of the head; the default suits batches of 32", at_least=0)
+    layer_decay: float = param(
+        0.8, "Factor of the learning rate from each layer to the one below it; 1 is one rate for all", at_least=0.01,
+        at_most=1,
+    )  # fmt: skip
+    warmup_share: float = param(
+        0.05, "Share of the training's steps in which the learning rate rises from 0 to its peak", at_least=0, at_most=1
+    )
+    weight_decay: float = param(0.01, "Weight decay of kernels and embeddings, times the learning rate", at_least=0)
+
 
 # The scope of the head, which no pre-trained model has.
 HEAD = "answer/"

@@ -9,8 +9,8 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
+from components.models.electra_qa import ElectraQaParameters
 from components.models.electra_qa.answer_head import AnswerHead
-from components.models.electra_qa.parameters import ElectraQaParameters
 from components.models.encoder import read_text
 from components.models.layers.encoder import Encoder
 from components.models.layers.token_embeddings import TokenEmbeddings

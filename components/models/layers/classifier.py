@@ -7,9 +7,8 @@ from itertools import pairwise
 
 import tensorflow as tf
 
-from components.models.layers.dense import Dense
+from components.models.layers.dense import Dense, PReLU, rectified_layers
 from components.models.layers.dropout import Dropout
-from components.models.layers.prelu import PReLU, rectified_layers
 from components.models.layers.weights import Weights
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from components.models.layers.activation_unit import ActivationUnit
-from components.models.layers.dense import Dense
-from components.models.layers.prelu import PReLU, rectified_layers
+from components.models.layers.dense import Dense, PReLU, rectified_layers
 from components.models.layers.recurrence import GatedRecurrence
 from components.models.layers.weights import Weights
 from components.models.ops.attention import masked_softmax

@@ -33,11 +33,10 @@ def make_optimizer(name: str, learning_rate: Rate, **settings: Any) -> Optimizer
         learning_rate: a number or a schedule.
         settings: its other arguments, such as ``weight_decay`` of the first five.
     """
-    from components.models.optimizers.adam import Adam
+    from components.models.optimizers.adam import Adam, LazyAdam
     from components.models.optimizers.adamw import AdamW
     from components.models.optimizers.ftrl import Ftrl
     from components.models.optimizers.lamb import Lamb
-    from components.models.optimizers.lazy_adam import LazyAdam
     from components.models.optimizers.rmsprop import RmsProp
     from components.models.optimizers.sgd import Sgd
 

@@ -20,7 +20,7 @@ from components.models.layers.transformer import Sizes, Transformer, initial_ker
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table
-from components.models.sasrec.parameters import BATCH, SasRecParameters
+from components.models.sasrec import BATCH, SasRecParameters
 from components.models.sasrec.ranks import RankedTargets, rank_targets
 
 # Output: the rank of the target among all items, from 1.

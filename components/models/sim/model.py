@@ -15,7 +15,7 @@ from components.models.layers.classifier import Classifier
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, cross_entropy
 from components.models.ops.search import found_weights, search
-from components.models.sim.parameters import SimParameters
+from components.models.sim import SimParameters
 from components.models.sim.search import WEIGHTS
 
 # Items that the general search unit passes to the exact one.

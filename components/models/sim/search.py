@@ -9,7 +9,7 @@ import numpy as np
 
 from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import names_of
-from components.models.explained import Explained
+from components.models.definition import Explained
 from components.report.charts import table
 from components.report.elements import Figure, Section
 

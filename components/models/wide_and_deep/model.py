@@ -18,7 +18,7 @@ from components.models.layers.weights import Weights
 from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy, embedding_penalty
 from components.models.model import Table
 from components.models.tabular import read_tabular
-from components.models.wide_and_deep.parameters import WideAndDeepParameters
+from components.models.wide_and_deep import WideAndDeepParameters
 
 # Published widths for the features of the Outbrain click prediction; a hash bucket is an id.
 PUBLISHED = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from components.feature_spec import Feature, FeatureSpec
-from components.models.electra.parameters import ElectraParameters
+from components.models.electra import ElectraParameters
 from components.text.special import SpecialTokens
 
 VOCABULARY, LENGTH = 99, 40
