@@ -21,9 +21,6 @@ class EvolutionModel(tf.Module):
     """Embeds users, items and histories, and has DIEN's interest evolution and auxiliary loss; no classifier.
 
     Args:
-        parameters: its sizes.
-        spec: the features.
-        weights: source of fresh weights.
         amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
     """
 

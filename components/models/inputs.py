@@ -45,7 +45,6 @@ class SequenceInputs(tf.Module):
     """Splits the history into a long and a short one and embeds all but the long one, by far the largest.
 
     Args:
-        weights: source of fresh weights.
         channels: the features to read.
         short_length: number of newest items in the short history; the rest is the long one. May be 0.
         embedding_dim: width of one feature's embedding.

@@ -153,7 +153,6 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
     """Samples in each record of a file, int64 [records], by reading it once.
 
     Args:
-        path: the file.
         offsets: its index, see ``framing.load_index``.
         layout: of one feature that every sample has.
 

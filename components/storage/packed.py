@@ -25,7 +25,6 @@ def packed_rows(path: Path, label: str) -> int:
     """The number of rows of a parquet file, or of lines of all files in a zip, which are read to their ends.
 
     Args:
-        path: the file.
         label: its name for messages.
 
     Raises:
@@ -41,7 +40,6 @@ def read_packed(path: Path, label: str) -> Iterator[Sequence[Hashable]]:
     """The rows of a parquet file as text, or the lines of all files in a zip, in blocks.
 
     Args:
-        path: the file.
         label: its name for messages.
 
     Raises:

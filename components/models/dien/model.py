@@ -22,8 +22,6 @@ class Dien(EvolutionModel):
     The loss is the cross-entropy plus the auxiliary loss of the next item times its weight.
 
     Args:
-        parameters: its sizes.
-        spec: the features.
         amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
 
     References:

@@ -21,8 +21,6 @@ class Din(tf.Module):
     """Attention of the target over the whole history, then a classifier over [target, interest, user].
 
     Args:
-        parameters: its sizes.
-        spec: the features.
         amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
 
     References:

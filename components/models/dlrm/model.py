@@ -28,8 +28,6 @@ class Dlrm(tf.Module):
     default.
 
     Args:
-        parameters: its sizes.
-        spec: the features.
         amp: whether to compute in float16; weights, tables, logits and losses stay float32.
 
     References:

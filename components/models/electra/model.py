@@ -47,7 +47,6 @@ class MaskedTokenHead(tf.Module):
     """``norm(gelu(h W + b)) E^T + c``: the logits of all tokens, with the embeddings E of the tokens.
 
     Args:
-        weights: source of fresh weights.
         sizes: of the layers that compute h.
         vocabulary: number of tokens.
     """
@@ -75,7 +74,6 @@ class ReplacedTokenHead(tf.Module):
     """``w . gelu(h W + b) + c``: the log-odds that a token was replaced.
 
     Args:
-        weights: source of fresh weights.
         sizes: of the layers that compute h.
     """
 
@@ -122,7 +120,6 @@ class Electra(tf.Module):
     training depend on the sample's tokens alone, so that every evaluation of a text masks the same positions.
 
     Args:
-        parameters: its sizes.
         spec: with the channel ``tokens`` and the ids of the special tokens.
         amp: whether to compute in float16; weights, normalisations, softmaxes, logits and losses are float32.
 

@@ -40,7 +40,6 @@ class AnswerHead(tf.Module):
     Positions that no answer can have get the logit NEVER.
 
     Args:
-        weights: source of fresh weights.
         has_impossible: whether some questions have no answer.
         deviation: of fresh kernels.
 

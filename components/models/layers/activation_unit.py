@@ -26,7 +26,6 @@ class ActivationUnit(tf.Module):
         (W1 + W3) i + (W2 - W3 + W4 diag(i)) t
 
     Args:
-        weights: source of fresh weights.
         width: size of an item and of the target.
 
     References:

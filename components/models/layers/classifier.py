@@ -16,7 +16,6 @@ class Classifier(tf.Module):
     """Dense layers with PReLU and dropout, and a float32 logit.
 
     Args:
-        weights: source of fresh weights.
         inputs: width of the representation.
         hidden: widths of the hidden layers, such as (200, 80).
         dropout_rate: share of hidden units dropped in training; 0 or below is none.

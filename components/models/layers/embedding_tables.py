@@ -24,7 +24,6 @@ class EmbeddingTables(tf.Module):
     """Embeds one id, or sums the embeddings of a list of ids, per feature.
 
     Args:
-        weights: source of fresh weights.
         features: with a cardinality; a table has cardinality + 1 rows.
         widths: floats per row of each table.
         initial: creates a table's variable, or this rank's shard, from the weights passed to it.

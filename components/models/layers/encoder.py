@@ -15,7 +15,6 @@ class Encoder(tf.Module):
     """Layers of transformers; a linear layer before them if the embeddings have another width.
 
     Args:
-        weights: source of fresh weights.
         inputs: width of the embeddings.
     """
 

@@ -18,7 +18,6 @@ class InterestEvolution(tf.Module):
     """GRU over the history, attention of its states to the target, AUGRU over the states.
 
     Args:
-        weights: source of fresh weights.
         inputs: width of an item and of the target.
         units: width of the states.
 

@@ -18,7 +18,6 @@ class Linear(tf.Module):
     A table of width 1 is the weights of a one-hot feature.
 
     Args:
-        weights: source of fresh weights.
         features: ids, or lists of ids; each id has a weight.
         numbers: width of the numbers.
 

@@ -20,7 +20,6 @@ class NextItemNetwork(tf.Module):
     The first layer is linear in its two parts, so the state's share is computed once for both items.
 
     Args:
-        weights: source of fresh weights.
         state: width of a state.
         item: width of an item's embedding.
         hidden: widths of the hidden layers, such as (100, 50).

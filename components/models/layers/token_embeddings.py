@@ -25,7 +25,6 @@ class TokenEmbeddings(tf.Module):
     so that a softmax over the vocabulary may share it.
 
     Args:
-        weights: source of fresh weights.
         vocabulary: number of tokens.
         positions: most tokens of a text.
         width: floats of an embedding.

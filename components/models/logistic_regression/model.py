@@ -15,11 +15,7 @@ from components.models.tabular import read_tabular
 
 
 class LogisticRegression(tf.Module):
-    """``sum of a weight for each id + numbers W + b`` is the logit; all weights start at 0.
-
-    Args:
-        spec: the features.
-    """
+    """``sum of a weight for each id + numbers W + b`` is the logit; all weights start at 0."""
 
     def __init__(self, spec: FeatureSpec) -> None:
         super().__init__()

@@ -40,8 +40,6 @@ class SasRec(tf.Module):
     training, every item of a history is a target, given those before it.
 
     Args:
-        parameters: its sizes.
-        spec: the features.
         amp: whether to compute in float16; weights, norms, softmaxes, logits and losses stay float32.
 
     References:

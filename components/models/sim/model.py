@@ -40,8 +40,6 @@ class Sim(EvolutionModel):
       stage two.
 
     Args:
-        parameters: its sizes.
-        spec: the features.
         amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
 
     References:

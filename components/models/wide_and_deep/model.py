@@ -106,8 +106,6 @@ class WideAndDeep(tf.Module):
     """``wide + deep`` is the logit.
 
     Args:
-        parameters: its sizes.
-        spec: the features.
         amp: whether the deep part computes in float16; weights, the wide part, logits and losses stay float32.
 
     References:
