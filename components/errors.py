@@ -65,7 +65,6 @@ def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
     """Turns an operating-system error into one line, or None where only a traceback can explain it.
 
     Args:
-        error: what was raised.
         path: the file or folder concerned, if the error itself names none.
     """
     if error.errno in (errno.ENOSPC, errno.EDQUOT) and not error.filename and _is_full(tempfile.gettempdir()):

@@ -49,9 +49,7 @@ def warn(step: str, about: str, message: str) -> None:
     """Tells the user of something that does not stop a step: as an event, and as a line of the step's output.
 
     Args:
-        step: that warns.
         about: a few words for lists of runs.
-        message: one line.
     """
     emit("warning", step=step, about=about, message=message)
     print(message, flush=True)
@@ -73,7 +71,6 @@ class Shown(Protocol):
 
     Attributes:
         n: units done.
-        desc: the job.
     """
 
     n: float

@@ -100,7 +100,6 @@ def step_point(epoch: int, step: int, data: Mapping[str, Any], steps_per_epoch: 
     Args:
         epoch: from 1.
         step: of the epoch, from 1.
-        steps_per_epoch: steps of a whole epoch.
         log_steps: how often a training reads its losses.
     """
     if step % log_steps and step != steps_per_epoch:

@@ -15,11 +15,7 @@ from pipelines.parameters import step_parameters
 
 
 class Field(NamedTuple):
-    """A field of the form.
-
-    Attributes:
-        plain_type: type of its value in KFP.
-    """
+    """A field of the form."""
 
     plain_type: type
     plain_default: Any
@@ -50,7 +46,6 @@ def form(pipeline: Pipeline, known: Mapping[str, Parameter], fields: Collection[
     """The fields of a pipeline, by name.
 
     Args:
-        known: its parameters by pipeline-wide name.
         fields: those that are fields of their own.
     """
     shown = {

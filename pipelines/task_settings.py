@@ -99,7 +99,6 @@ class ClusterSettings:
     """Settings of every step.
 
     Attributes:
-        registry: prefix of the images' names.
         steps: step name to its settings.
         source: their file, for messages.
     """
@@ -161,7 +160,6 @@ def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettin
 
     Args:
         file: YAML of the form of the defaults' file.
-        registry: prefix of the images' names.
 
     Raises:
         KfrecError: the registry is an address, no such file, not YAML, an unknown name, or a value of the wrong type.

@@ -193,9 +193,6 @@ def listed_paths(folder: Path, pattern: str) -> list[Path]:
 def require_listed(folder: Path, paths: Iterable[str]) -> None:
     """Rejects unlisted files, and folders with unlisted files; does nothing without a manifest.
 
-    Args:
-        paths: files and whole folders within it.
-
     Raises:
         KfrecError: a file exists and is not listed.
     """

@@ -30,7 +30,6 @@ class Values:
     """The distinct values of a column, such as users.
 
     Attributes:
-        distinct: estimated number.
         level: ``hashes`` sample a share of 2 ** -level.
         hashes: value hashes, 16 hexadecimal digits each, ascending.
         popularity: share of the values by frequency relative to the mean; see ``tables.POPULARITY``.
@@ -52,7 +51,6 @@ class Column:
         edges: bin edges of a number: deciles.
         categories: the most frequent ones, as text, or as hashes where ``values`` were counted.
         lowest: number, or seconds since 1970.
-        highest: likewise.
         values: distinct values, if counted.
     """
 

@@ -28,7 +28,6 @@ class Profiled:
     """A column to profile.
 
     Attributes:
-        name: column name in the added tables.
         kind: CATEGORY, NUMBER or TIME; for a list, of its elements.
         counted: count its values, to measure new ones and popularity. Such values may name users, so the profile holds
             only their hashes.

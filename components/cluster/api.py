@@ -172,7 +172,6 @@ class Kind:
 
     Attributes:
         name: such as MPIJob.
-        plural: its name in paths.
         pod_label: label of its pods; the value is the object's name.
         asked_by: the parameter that requests one, for the message that no cluster is configured.
         instead: the alternative without a cluster.

@@ -50,9 +50,6 @@ class PodSettings:
         node_selector: label: value of the nodes.
         tolerations: as in a pod; those for GPU nodes are added.
         environment: variable: value, for every container.
-        labels: more labels of the pods.
-        annotations: more annotations of the pods.
-        gpu_resource: name of the GPU resource.
     """
 
     image: str = ""

@@ -112,7 +112,6 @@ class PreprocessJob:
 
     Attributes:
         parameters: preprocess parameters, with the data set's own.
-        raw: the raw files.
         folder: artifact folder; files written here belong to it.
         output: where workers write parts of the artifact; moved to ``folder`` at the end.
         scratch: folder for temporary files that workers share.
@@ -140,8 +139,6 @@ class DatasetDefinition:
 
     Attributes:
         name: value of the parameter ``dataset``.
-        summary: one sentence.
-        raw: its raw files.
         generation: frozen dataclass of the synthetic generator's parameters, part of the download step's.
         generate: writes synthetic raw files; takes the download step's parameters and a folder.
         sampling: frozen dataclass of the data set's preprocess parameters.

@@ -23,9 +23,7 @@ class RawColumn:
     """A column of raw rows.
 
     Attributes:
-        name: column name.
         kind: one of TEXT, TEXTS and VALUE.
-        help: one sentence.
         role: one of USER, HISTORY and CANDIDATE, or empty.
     """
 
@@ -49,11 +47,7 @@ class Encoded:
 
 
 class RawRows(Protocol):
-    """Encodes raw rows for one model, with only the vocabulary and statistics stored beside it.
-
-    Attributes:
-        columns: input columns.
-    """
+    """Encodes raw rows for one model, with only the vocabulary and statistics stored beside it."""
 
     columns: tuple[RawColumn, ...]
 

@@ -71,7 +71,6 @@ class Feature:
     """One feature of a sample.
 
     Attributes:
-        name: key in the records.
         dtype: one of DTYPES.
         cardinality: largest id (0 is padding), None where the feature is not categorical.
         length: values per sample, None for a single value; shorter lists are left-padded with 0. Samples in parquet may
@@ -129,7 +128,6 @@ class FeatureSpec:
 
     Attributes:
         sources: split (TRAIN, TEST, VALIDATION) to its one chunk of record files, paths relative to the folder.
-        metadata: the free section.
     """
 
     features: Mapping[str, Feature]

@@ -59,7 +59,6 @@ def positional_vocabulary(name: str, file: str, features: Collection[str]) -> Vo
 
     Args:
         name: user or item feature.
-        features: feature names in the records.
     """
     names = (name, *(name + suffix for suffix in (TARGET_SUFFIX, POSITIVE_SUFFIX, NEGATIVE_SUFFIX)))
     return Vocabulary(name, file, NVTABULAR_UNKNOWN, tuple(feature for feature in names if feature in features))

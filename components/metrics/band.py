@@ -28,7 +28,6 @@ class RocBands:
         false_positive_rate: evenly spaced from 0 to 1.
         model: true positive rates of the evaluated model.
         rival: true positive rates of the other model.
-        difference: model minus rival.
     """
 
     false_positive_rate: np.ndarray
@@ -54,7 +53,6 @@ def roc_bands(
         labels: 0 or 1, both present.
         rival_scores: of the other model.
         clusters: samples of a cluster are drawn together; None draws single samples.
-        samples: number of resamples.
     """
     rates = np.linspace(0, 1, POINTS)
     curves = [_Curve(labels, each, rates) for each in (scores, rival_scores)]

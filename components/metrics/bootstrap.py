@@ -57,7 +57,6 @@ def auc_interval(
     Args:
         labels: 0 or 1, both present.
         rival_scores: of the other model, if any.
-        samples: number of resamples.
         confidence: level of the interval, such as 0.95.
         clusters: the user of each sample, to draw whole users, because a user's samples are not independent. None
             draws single samples.

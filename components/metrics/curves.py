@@ -58,7 +58,6 @@ def roc_curve(labels: np.ndarray, scores: np.ndarray, points: int = 200) -> dict
 
     Args:
         labels: 0 or 1, both present.
-        scores: finite scores.
         points: largest number of points.
 
     Returns:

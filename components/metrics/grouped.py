@@ -21,7 +21,6 @@ class GroupedAuc:
 
     Attributes:
         auc: the mean, weighted by samples; nan if no group has both classes.
-        groups: number of groups with both classes.
         left_out: number of groups with one class, which have no AUC.
     """
 
@@ -38,9 +37,6 @@ def grouped_auc(labels: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> G
     It measures the order within each user's list and ignores differences between users.
 
     Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018, section 6.2.
-
-    Args:
-        groups: the user of each sample.
     """
     if not len(labels):
         return GroupedAuc(float("nan"), 0, 0)

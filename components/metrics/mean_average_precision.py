@@ -18,7 +18,6 @@ class RankedGroups:
 
     Attributes:
         groups: the groups with a positive sample, ascending. Others have no average precision.
-        sizes: samples of each of these groups.
         left_out: number of groups without a positive sample.
     """
 

@@ -17,11 +17,8 @@ class SequenceChannels:
     and share one embedding table.
 
     Attributes:
-        user: features of the user.
-        target: features of the item to score.
         positive: features of the items the user chose, left-padded with 0, oldest first.
         negative: features of items the user did not choose, aligned with the newest positive ones; may be empty.
-        length: items in a positive history.
         unknown_user: the ids of an unknown user, one for each feature; 0 without a vocabulary.
     """
 
@@ -47,7 +44,6 @@ def read_channels(spec: FeatureSpec, *, negatives: bool) -> SequenceChannels:
     """Reads a model's channels from a specification.
 
     Args:
-        spec: the specification.
         negatives: whether the model learns from a negative history.
 
     Raises:

@@ -40,14 +40,11 @@ class ModelDefinition:
     Attributes:
         name: value of ``model_type`` and ``kfrec run --model``.
         title: display name, such as "DIN".
-        summary: one sentence.
         parameters: frozen dataclass of its own parameters, declared with ``components.parameters.param``.
         build: takes those, the features of the records, the seed of the weights and whether to compute in float16, and
             returns the model with fresh weights. Imports TensorFlow inside.
         optimizers: takes the parameters, the model and the steps per epoch, and returns the optimizer groups, which
             cover every trainable variable.
-        dataset: name of its default data set.
-        task: name of its default task.
         needs: channels of lists without which it cannot train; a data set has those of its ``lengths``.
         check: takes the train step's parameters and the list length of each channel, and raises KfrecError if they are
             incompatible; called before the first step of a run starts.

@@ -67,7 +67,6 @@ def draws_by(seed: int, values: tf.Tensor) -> Iterator[None]:
     Equal samples draw equal bits, in any batch, and in every model that has the same seed.
 
     Args:
-        seed: of these draws.
         values: of each sample, such as its ids, integers ``[B, length]``; without order, they are numbered.
     """
     length = values.shape[1]

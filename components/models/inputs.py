@@ -45,7 +45,6 @@ class SequenceInputs(tf.Module):
     """Splits the history into a long and a short one and embeds all but the long one, by far the largest.
 
     Args:
-        channels: the features to read.
         short_length: number of newest items in the short history; the rest is the long one. May be 0.
         embedding_dim: width of one feature's embedding.
         repetition: whether to count how often the target's ids occur in the history.
@@ -53,7 +52,6 @@ class SequenceInputs(tf.Module):
 
     Attributes:
         item_width: D.
-        user_width: width of a user.
         repetition_width: width of the counts, 0 without them.
         tables: feature name to the rows that embed its ids.
     """

@@ -158,8 +158,6 @@ def require_interface(name: str, model: Any, spec: FeatureSpec) -> None:
 
     Args:
         name: for messages, such as "model sim".
-        model: what it returns.
-        spec: the features of the records.
 
     Raises:
         KfrecError: it lacks an attribute of ``Model``, or one is of the wrong type.

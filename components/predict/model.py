@@ -32,7 +32,6 @@ class NamedModel:
     """A loaded model and its origin.
 
     Attributes:
-        raw: the model.
         description: for messages, such as "kfrec-ctr version 3".
         data: folder or URI of the records that it was registered with; empty if unknown.
         pair: the pair whose ranker ``raw`` is; None if it is one model.

@@ -28,7 +28,6 @@ class Counts:
     """Counts of recommendations.
 
     Attributes:
-        users: users with a list.
         items: rows of all lists.
         flagged: of them, candidates with a flag.
         unknown: ids of users and histories that the model does not know.
@@ -152,7 +151,6 @@ def users_in(path: Path, model: RawModel, data: str) -> People:
 
     Args:
         path: file; without a column of histories these are read from ``data``.
-        model: names the columns.
         data: folder or URI of records.
 
     Raises:

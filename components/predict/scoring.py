@@ -32,7 +32,6 @@ class Counts:
     """Counts of scored rows.
 
     Attributes:
-        with_unknown: rows with an out-of-vocabulary id.
         unknown: column to the number of such ids.
         seconds: scoring time, without loading the model.
     """
@@ -70,12 +69,6 @@ class Counts:
 
 def score_file(model: RawModel, source: RowsFile, target: Path, named: RowsFile, batch_size: int, title: str) -> Counts:
     """Writes the rows of a file with the model's output columns appended.
-
-    Args:
-        target: file to write.
-        named: the final file.
-        batch_size: rows scored at a time.
-        title: label of the progress bar.
 
     Raises:
         KfrecError: the rows do not fit the model, or the file is damaged.
@@ -125,7 +118,6 @@ def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Ite
     Args:
         output: a new file, or one from an earlier call, with ``outputs`` as its last columns; links are followed.
         inputs: files that it must not replace.
-        outputs: names of columns.
 
     Raises:
         KfrecError: the output is something else, or is being written by another process.

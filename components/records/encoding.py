@@ -177,7 +177,6 @@ def encode_samples(
         layout: the features, in packing order.
         packed: uint8, samples of ``pack_samples``, at positions [0, samples), followed by SLACK bytes.
         size: their bytes.
-        samples: their number.
         samples_per_record: 1 for plain records; the last record holds the rest.
         out: uint8, with ``records_room``.
 

@@ -57,7 +57,6 @@ def shares(rows: int, global_batch_size: int, rank: int, size: int, lanes: int) 
     """The parts of the lanes that a rank reads, in their order within its share of a batch.
 
     Args:
-        rows: samples of the split.
         global_batch_size: samples of a step over all ranks; ``lanes`` divides it.
     """
     width = global_batch_size // lanes
@@ -92,7 +91,6 @@ def needed_files(
     Args:
         rows_per_file: samples of each file, in order.
         global_batch_size: samples of a step over all ranks.
-        ranks: the ranks of one node.
         part: begin and end of the samples that train, as fractions of the split.
     """
     first, last = rows_of_part(sum(rows_per_file), part)

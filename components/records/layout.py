@@ -29,7 +29,6 @@ class Fields(NamedTuple):
         keys: their concatenated UTF-8 names, followed by words.SLACK bytes.
         key_ends: end offset of each name in ``keys``, after a leading 0.
         heads: uint64 [features, words, 3]; see ``_head``.
-        lengths: values of each in a sample.
         padded: whether the feature is a list, which may be shorter than its length.
         limits: largest accepted value of each.
         floats: whether the feature is float32.

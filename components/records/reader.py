@@ -75,7 +75,6 @@ class Records:
     Attributes:
         threads: largest number of decoding threads.
         rows: samples of the split, or of its part.
-        count: records of the split.
         first_record_rows: samples in the first record; 0 if there is none.
 
     Raises:
@@ -141,7 +140,6 @@ class Records:
             seed: seed of the block order; None is file order.
             epoch: number of the epoch, part of the seed.
             first_step: global batches to skip at the start, without reading them.
-            drop_remainder: drop a partial last batch.
 
         Yields:
             Feature name to int32 or float32 array: [n] for single values, [n, length] for lists, left-padded with 0.

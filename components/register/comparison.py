@@ -42,11 +42,7 @@ class Candidate:
 
     Attributes:
         parameters: of the register step, with those of the task.
-        task: that evaluated it.
-        spec: of its test split.
-        evaluation: folder of the evaluation.
         evaluated: the evaluate step's parameters.
-        metrics: metrics.json of the evaluation.
         score: the primary metric, finite.
         is_baseline: whether it is a baseline itself, which nothing is held against but its score.
     """

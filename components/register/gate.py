@@ -23,7 +23,6 @@ class Decision:
 
     Attributes:
         alias: "champion" or "challenger".
-        reason: one sentence with the numbers.
         metric: name of the primary metric on the test split.
         score: the model's.
         champion_version: of the compared champion, None without a champion.

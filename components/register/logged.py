@@ -35,8 +35,6 @@ class Logged:
 
     Attributes:
         code: file that MLflow runs to load the model.
-        signature: of its inputs and outputs.
-        example: of its inputs.
         description: of inputs and outputs, for users.
     """
 

@@ -40,12 +40,7 @@ HIT_RATE = Metric("hr", f"HR@{TOP}")
 
 
 class Registered(NamedTuple):
-    """A registered pair.
-
-    Attributes:
-        decision: about the version.
-        facts: what the pair is made of.
-    """
+    """A registered pair."""
 
     name: str
     version: int
@@ -72,7 +67,6 @@ def register_pair(parameters: Any, spec: FeatureSpec, data: str, digest: str, ru
         parameters: of the register step, with those of ``components.tasks.pairing.PairDecision``.
         spec: data whose test users compare pairs; no model may have been trained on their test split.
         data: folder or URI of these records.
-        digest: of these records.
 
     Returns:
         The pair; or why there is none, as long as one of the stages has no champion; empty if no pair is wanted.

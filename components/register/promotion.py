@@ -33,7 +33,6 @@ def decide(
     one champion, which has won its comparison, and can be called again.
 
     Args:
-        version: to decide about.
         compare: compares the version with a champion, or with None.
         basis: of ``compare``, see ``basis_of``.
     """

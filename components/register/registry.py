@@ -45,7 +45,6 @@ class Stored(NamedTuple):
     """A decision as stored with its version.
 
     Attributes:
-        decision: about the version.
         basis: digest of what it was made from beside the champion; empty if unknown.
     """
 
@@ -57,9 +56,7 @@ class Promotion(NamedTuple):
     """A decision to make a version the champion.
 
     Attributes:
-        version: the new champion.
         over: the champion that it was compared with, None without one.
-        decision: as it is stored.
     """
 
     version: int
@@ -82,7 +79,6 @@ class Registry:
         """Uploads a model and creates a version of it, without an alias.
 
         Args:
-            how: the model is logged.
             files: of the model; those that do not exist are left out.
         """
         import mlflow

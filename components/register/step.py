@@ -126,7 +126,6 @@ def _decision_page(version: int, decision: Decision, sections: Sequence[Section]
 
     Args:
         sections: of the task, if this step compared the model with a champion.
-        metric: the primary one.
     """
     label = metric.label
     cards = [Card(f"Test {label}", decision.score, "of this model", main=True)]

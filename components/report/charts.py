@@ -25,7 +25,6 @@ class Line:
     Attributes:
         name: shown in the legend; empty shows none.
         x: positions, ascending.
-        y: values.
         style: CSS class, "one", "two" or "rule" (thin and dashed, for a reference).
         area: fill the space below the line.
         dots: mark each point; hovering over one shows its values.
@@ -103,9 +102,6 @@ def bar_chart(
 
     Args:
         values: None omits the bar but not its name.
-        notes: a few words each.
-        x: title of the bars.
-        y: title of the values.
         bands: each value's interval, drawn as a line across the bar's end; empty draws none.
     """
     body = [_grid(None, y)]

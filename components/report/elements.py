@@ -52,12 +52,9 @@ class Story:
     """A task's part of the report.
 
     Attributes:
-        headline: the primary metric.
         lead: its meaning, in a sentence or two.
         cards: numbers, the primary metric first.
-        sections: charts.
         data: rows of the table about the data.
-        first: charts before those of the training.
     """
 
     headline: str

@@ -53,9 +53,7 @@ class ExportedModel:
     """A loaded model.
 
     Attributes:
-        spec: the feature specification of its training.
         parameters: of its training; empty if unknown.
-        signature: its TensorFlow function.
         explain: the function of the signature ``explain``; None if there is none, or the model is not loaded.
         targets: the function of the signature ``targets``, likewise.
         vectors: the functions of USER_VECTORS and TARGET_VECTORS by name, likewise; empty if it has none.

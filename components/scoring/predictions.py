@@ -23,7 +23,6 @@ def write_predictions(path: Path, scores: Scores, raw: Mapping[str, pa.Array] | 
     """Writes a column for each target, output and kept column.
 
     Args:
-        scores: of a split.
         raw: further columns for people, by name, which ``read_predictions`` leaves out; those of a name that is taken
             are, too.
 

@@ -32,7 +32,6 @@ def rank_test_users(
         lookups: as for ``components.scoring.split.score_split``.
         users: largest number of users.
         scores: largest number of scores, which lowers the number of users of a large catalogue, to one at least.
-        top: length of the lists.
 
     Returns:
         The ranks; None if the split has no positive sample, or its items have no vocabulary.

@@ -45,11 +45,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class RawModel:
-    """A model that takes raw rows.
-
-    Attributes:
-        dataset: name of the rows' data set.
-    """
+    """A model that takes raw rows."""
 
     model: ExportedModel
     rows: RawRows

@@ -31,7 +31,6 @@ class Signature:
     """What the signature for serving takes and returns.
 
     Attributes:
-        inputs: names of the features.
         outputs: by name.
     """
 

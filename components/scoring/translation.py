@@ -61,9 +61,6 @@ def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray
 def require_exact_vocabularies(data: FeatureSpec, known: FeatureSpec) -> None:
     """Checks the exact vocabularies of features that both specifications have.
 
-    Args:
-        known: of a model.
-
     Raises:
         KfrecError: one differs.
     """

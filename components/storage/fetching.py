@@ -25,7 +25,6 @@ def fetch_file(
     """Fetches an object: resumes an interrupted try, and starts over if the object was replaced or arrived damaged.
 
     Args:
-        store: the source.
         retry: the retry policy; the failure count restarts after a try that made progress.
         info: the object as the source described it last.
         target: the file; its existing bytes are the object's first bytes. It is kept after an error.

@@ -29,7 +29,6 @@ class Retry:
         longest_wait: no wait is longer, even if the server asks for it; in seconds.
         seconds: time without an answer after which ``call`` gives up.
         remedy: advice for the user after the last failed try.
-        sleep: the sleep function.
     """
 
     attempts: float

@@ -76,7 +76,6 @@ class ObjectInfo:
     """One object as its service describes it.
 
     Attributes:
-        name: name within the store.
         size: length in bytes, or None where the service does not say.
         version: differs when the content does (ETag, generation, modification time); empty where unknown.
         checksum: checksum of the content, where the service states one.

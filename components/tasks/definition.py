@@ -32,7 +32,6 @@ class Kept:
 
     Attributes:
         channel: of the feature specification with the column's feature; data without the channel lack the column.
-        index: of the feature in the channel.
         counted: store a history's length without padding instead of a value.
         occurring_in: channel of lists; store the id's frequency in the split's lists of the feature with the same
             index, instead of the id. Empty stores the id.
@@ -79,13 +78,10 @@ class Ranked:
     """Rankings of a whole catalogue for sampled test users; each user has one target, the newest chosen item.
 
     Attributes:
-        top: length of the lists.
-        candidates: items of the catalogue.
         ranks: of the targets, float64 ``[users]``, from 1; the mean rank of ties; inf for a target that the model does
             not know.
         lists: places of the best candidates in the catalogue, ``[users, top]``, -1 after shorter lists.
         popularity_ranks: the same for a ranking by the counts of the sampling distribution; None without counts.
-        popularity_lists: the same.
         by: what the model ranked by; see ``components.scoring.catalogue.Catalogue.value``.
         note: why it did not rank by likelihood; else empty.
     """
@@ -175,7 +171,6 @@ class TaskDefinition:
 
     Attributes:
         name: value of the parameter ``task`` of evaluate and register.
-        summary: one sentence.
         metrics: the primary metric, by which epochs and models are compared, first.
         training: frozen dataclass of its parameters in the train step.
         defaults: defaults of the steps' parameters, by pipeline name, that override the steps': registered_model,
@@ -188,7 +183,6 @@ class TaskDefinition:
         streaming: takes whether it is for training, with cheap metrics only, and the training parameters; returns
             metrics.
         require: takes the scores and their origin; raises a KfrecError for scores that cannot be evaluated.
-        measure: takes scores and the evaluation parameters.
         story: takes the results and returns the report.
         value: the primary metric; takes scores and the evaluation parameters.
         difference: confidence interval of the primary metric's difference between two models' scores of the same

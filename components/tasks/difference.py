@@ -26,11 +26,8 @@ class Difference:
     """A model against a rival, by a task's primary metric.
 
     Attributes:
-        metric: the primary metric.
         score: the model's.
         rival_score: the rival's, on the same samples.
-        interval: of score - rival_score.
-        confidence: level of the interval.
     """
 
     metric: Metric
@@ -95,11 +92,6 @@ def difference_of(
     confidence: float = CONFIDENCE,
 ) -> Difference:
     """Compares two models' scores of the same samples.
-
-    Args:
-        ours: of the model.
-        theirs: of its rival.
-        samples: number of resamples.
 
     Raises:
         KfrecError: the task returns something else than an interval.

@@ -19,7 +19,6 @@ class Control:
     """How a control is shown.
 
     Attributes:
-        name: in chart and table.
         what: it is, a sentence; ``{about}`` is what its fitting has chosen.
         above: a sentence if the model is above it.
         alike: if the model is neither above nor below it.
@@ -67,7 +66,6 @@ def controls_section(
 
     Args:
         controls: by name, in the order of the section.
-        guessing: the metric of random scores.
         saw: what the baselines know of the test samples.
     """
     title = "What the score rests on"

@@ -37,7 +37,6 @@ def told_apart(ids: np.ndarray, unknown: int, keys: np.ndarray) -> np.ndarray:
 
     Args:
         ids: of the users, ``[n]``.
-        unknown: the id of unknown users.
         keys: of ``oldest_two``, ``[n]``.
 
     Returns:

@@ -25,9 +25,7 @@ class Windows:
     """Where windows are in their contexts; all arrays are int64 ``[n]``.
 
     Attributes:
-        question: number of the question.
         first_token: index in the context of the window's first token.
-        tokens: number of its tokens.
         begin: position of the first in the window.
     """
 
@@ -42,11 +40,8 @@ class Spans:
     """Spans of windows; all arrays are ``[m]``.
 
     Attributes:
-        question: number of the question.
         window: the first token of the window, which tells the windows of a question apart.
         begin: index in the context of the span's first token.
-        end: of its last token.
-        score: the higher the better.
     """
 
     question: np.ndarray
@@ -63,7 +58,6 @@ class Answers:
     Attributes:
         question: numbers, ascending.
         begin: index in the context of the answer's first token; -1 if no span is valid.
-        end: of its last token.
         score: of the span; NOTHING without one.
         impossible: the lowest logit, over the windows, that there is no answer.
     """
@@ -106,9 +100,6 @@ def valid_spans(windows: Windows, starts: np.ndarray, ends: np.ndarray, scores: 
     Args:
         windows: ``[n]``.
         starts: output SPAN_STARTS ``[n, spans]``; see ``components.text.outputs``.
-        ends: output SPAN_ENDS.
-        scores: output SPAN_SCORES.
-        longest: tokens of the longest answer.
     """
     begin, last = windows.begin[:, None], (windows.begin + windows.tokens)[:, None]
     valid = (starts >= begin) & (ends < last) & (ends >= starts) & (ends - starts < longest) & (scores > NOTHING)
@@ -131,8 +122,6 @@ def best_spans(windows: Windows, spans: Spans, most: int = 1) -> np.ndarray:
 
     Args:
         windows: all windows of the questions, in any order.
-        spans: of these windows.
-        most: spans a question.
 
     Returns:
         int64, indices of ``spans``: the questions in ascending order, the best span of each first.

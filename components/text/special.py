@@ -37,7 +37,6 @@ class SpecialTokens:
         unknown: of a word that no tokens spell.
         cls: of the first token of a sequence.
         sep: of the last token of a segment.
-        mask: of a masked token.
     """
 
     pad: int

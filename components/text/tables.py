@@ -47,7 +47,6 @@ class QuestionTables:
         tables: side tables, name to file.
 
     Attributes:
-        questions: their texts.
         answers: of each question the accepted texts; none if it has no answer.
 
     Raises:

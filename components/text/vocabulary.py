@@ -147,7 +147,6 @@ def settle(given: Given | None, counts: WordCounts, parameters: Any) -> Settled:
 
     Args:
         given: the one to encode with, if any.
-        counts: of the training texts.
         parameters: of the preprocess step, with vocab_size.
     """
     kind = "fitted"

@@ -68,10 +68,6 @@ class WordPiece:
         tokens: the vocabulary in the order of the ids; a token that continues a word begins with ``##``.
         place: of the vocabulary, for messages.
 
-    Attributes:
-        tokens: the vocabulary.
-        special: ids of the special tokens.
-
     Raises:
         KfrecError: a special token is missing.
 

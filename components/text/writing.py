@@ -39,7 +39,6 @@ def sequences(pairs: Sequence[tuple[list[int], list[int]]], length: int, special
 
     Args:
         pairs: tokens of the first segment, and of the second one, possibly none; they must fit.
-        length: of a sequence.
     """
     ids = np.full((len(pairs), length), special.pad, np.int32)
     segments = np.zeros((len(pairs), length), np.int8)

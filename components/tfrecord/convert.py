@@ -52,7 +52,6 @@ def convert_split(
 
     Args:
         groups: all row groups of the split.
-        lengths: list length of each history channel.
         layout: the same columns as features of the records.
 
     Raises:

@@ -26,8 +26,6 @@ class RowGroup:
     Attributes:
         names: names of its columns, as in the file.
         index: number of the row group in the file.
-        first_row: rows of the split before it.
-        rows: number of its rows.
         values: leaf values of each column, as the footer counts them.
     """
 

@@ -18,7 +18,6 @@ class LongerList(Exception):
     """A list is longer than the assumed length of its group.
 
     Attributes:
-        group: of lists.
         longest: values of the longest list at hand.
     """
 
@@ -40,7 +39,6 @@ def write_varints(
     Args:
         batch: rows of ``group``.
         lengths: list length of each group of lists.
-        group: named in errors.
         varints: uint8, with room for all values.
         ends: int64 [columns, at least rows + 1], receives the offsets of each row's values in ``varints``.
 

@@ -19,8 +19,6 @@ class Column:
     """One column.
 
     Attributes:
-        feature: name in the records.
-        name: in the file.
         cardinality: largest id, 1 for the dtype bool; None accepts any integer or float.
         is_list: whether it holds lists, padded to the longest of the group.
         group: lists of one group are equally long in each row, such as those of a history.

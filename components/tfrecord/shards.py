@@ -31,7 +31,6 @@ class ShardPlan:
     Buckets and batches serve the conversion only: they leave no trace in the files.
 
     Attributes:
-        rows: samples of the split.
         shard_rows: samples of every file but the last.
         bucket_rows: samples of every bucket but the last of a file; whole records.
         batch_rows: samples to read at once.
@@ -98,11 +97,7 @@ def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: in
 
 
 class Permutation:
-    """Maps rows to shuffled positions.
-
-    Args:
-        seed: words that choose the permutation.
-    """
+    """Maps rows to shuffled positions."""
 
     def __init__(self, rows: int, *seed: int) -> None:
         self.rows = rows

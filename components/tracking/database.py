@@ -32,9 +32,6 @@ def prepare_database(database: Path) -> None:
 
     A ready database costs a few milliseconds and no import of mlflow. Concurrent processes take turns.
 
-    Args:
-        database: absolute path of the file.
-
     Raises:
         KfrecError: it is damaged, a newer MLflow or another program wrote it, it is to be upgraded and in use, or its
             folder cannot be written. The file stays as it was.

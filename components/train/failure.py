@@ -96,11 +96,7 @@ def _note(checkpoints: Path) -> Path:
 
 @dataclass(frozen=True)
 class Kept:
-    """Paths that outlive a failure.
-
-    Attributes:
-        log: file with the workers' output.
-    """
+    """Paths that outlive a failure."""
 
     checkpoints: Path
     log: Path

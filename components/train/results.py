@@ -31,12 +31,8 @@ class Outcome:
     """Which epoch of a training is exported, and why.
 
     Attributes:
-        epochs: finished epochs.
-        planned: epochs that were to train.
         best: number of the best epoch; 0 if no epoch was judged.
-        exported: number of the exported epoch.
         metric: label of the metric that judged, such as "validation AUC".
-        score: its value in the best epoch.
         is_judged: whether there were validation samples.
     """
 
@@ -86,10 +82,6 @@ def training_results(
     progress: TrainingProgress, outcome: Outcome, workers: int, train_rows: Sequence[int], validation_rows: int
 ) -> dict[str, Any]:
     """The content of training.json.
-
-    Args:
-        train_rows: samples of each epoch.
-        validation_rows: samples that judged each epoch.
 
     Returns:
         ``epochs`` and the scores of the exported one; train_samples_per_second excluding validation, checkpoints and

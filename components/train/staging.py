@@ -52,7 +52,6 @@ class Stage:
     """The local folders of a worker.
 
     Attributes:
-        parameters: with local folders.
         checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
     """
 
@@ -160,9 +159,6 @@ def _node(ranks: Ranks) -> list[int]:
 
 def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Sequence[int], size: int) -> None:
     """Fetches the specification, and the record files that the node's ranks read.
-
-    Args:
-        uri: of the tfrecord artifact.
 
     Raises:
         KfrecError: the artifact is unfinished or damaged, or the disk is too small.

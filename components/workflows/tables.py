@@ -40,7 +40,6 @@ class Layout:
     """How tables are written, and which of their columns are read.
 
     Attributes:
-        delimiter: of the values of CSV.
         names: of the columns of CSV without a header; else empty.
         read: columns that are read, each once.
         format: "auto" goes by the name of a file.
@@ -78,7 +77,6 @@ class Batch:
     """Rows of a table.
 
     Attributes:
-        rows: the columns that are read.
         lines: int64, the number of each row from 1, counting the header and rows in quotes as one each.
         bad: rows before the last one with too many or too few values.
         consumed: bytes of the file read since the last batch.

@@ -194,8 +194,6 @@ class RawReader:
             files: raw files, in the order to read them in.
             parse: converts a block to one row per line, and returns the malformed lines.
             what: what a line should be, for messages.
-            label: of the progress bar.
-            profiler: also takes the tables.
 
         Raises:
             KfrecError: a damaged gzip file, a file that ends in the middle of a line, or more bad lines in a file than

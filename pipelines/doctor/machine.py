@@ -38,7 +38,6 @@ class Machine:
 
     Attributes:
         workdir: folder of runs; need not exist.
-        prefix: root of the Python environment.
     """
 
     workdir: Path

@@ -55,7 +55,6 @@ def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, A
     files at the source. This reads every file.
 
     Args:
-        arguments: its parameters by pipeline-wide name.
         last: the last step to check; empty checks all.
     """
     valid: dict[str, Mapping[str, Any]] = {}

@@ -46,7 +46,6 @@ class Best:
     Attributes:
         score: its metric on the validation samples after the exported epoch.
         test: its task's primary metric on the test split.
-        command: runs the whole pipeline with them.
     """
 
     trial: int

@@ -90,7 +90,6 @@ class Targets:
     Attributes:
         split: TRAIN, VALIDATION or TEST.
         cuts: of a split by time; None for the last item of each user.
-        shortest_history: reviews before a target that trains.
         only_new: whether a target must be the user's first review of the item.
         window: reviews of a user of which only the newest target is kept; 1 keeps all.
     """

@@ -157,7 +157,6 @@ def similarities(vectors: Vectors, left: np.ndarray, right: np.ndarray) -> np.nd
 
     Args:
         left: int64 [n], indices into the documents, -1 for none.
-        right: likewise.
     """
     rows, at = _entries(vectors, left)
     other_rows, other_at = _entries(vectors, right)

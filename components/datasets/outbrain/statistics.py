@@ -120,7 +120,6 @@ class Fitted:
     Attributes:
         division: split and folds of the displays that it was fitted on.
         counts: feature of RATED to its counts.
-        medians: median of each feature of AGES.
         means: mean of ln(1 + shows) over training samples, for each feature of COUNTED.
         deviations: likewise, standard deviation.
     """
@@ -167,7 +166,6 @@ def rates(shown: np.ndarray, clicked: np.ndarray, threshold: int, at: np.ndarray
 
     Args:
         shown: int64 [ids, folds + 1], shows outside each fold, and in total.
-        clicked: likewise.
         threshold: fewest shows; the rate is 0 below.
         at: int64 [n], indices of ids, -1 where unknown.
         fold: int64 [n], the fold to exclude; the number of folds excludes none.

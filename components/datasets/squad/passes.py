@@ -146,12 +146,7 @@ def _write(partition: Partition, tokens: tuple[str, ...], shape: Shape, path: Pa
 
 
 class _Written:
-    """A partition on its way to files.
-
-    Attributes:
-        questions: rows of the side table.
-        contexts: likewise.
-    """
+    """A partition on its way to files."""
 
     def __init__(self, tokenizer: WordPiece, shape: Shape) -> None:
         self._tokenizer, self._shape = tokenizer, shape

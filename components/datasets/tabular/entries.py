@@ -83,7 +83,6 @@ class ByTime:
     """The newest rows are the test split, and the newest of the others the validation split.
 
     Attributes:
-        column: time of a row.
         format: of its dates, as of strptime; empty is ISO 8601, the year first.
         share: test rows, as a share of all rows.
         since: time of the first test row, in place of the share.
@@ -106,7 +105,6 @@ class AtRandom:
     """Random shares of the rows, or of the groups where there are any, are the test and the validation split.
 
     Attributes:
-        share: of the test split.
         validation_share: of the validation split; None is no such split.
     """
 
@@ -126,7 +124,6 @@ class Numeric:
         scale: whether to standardise by the training rows' mean and standard deviation.
         log: take sign(x) ln(1 + |x|) of the number first.
         bins: quantile bins of a categorical feature; 0 is none, None one for each value if the column has few.
-        fill: replacement of missing numbers.
     """
 
     __pydantic_config__ = _PART

@@ -62,7 +62,6 @@ def guessed(name: str, values: pa.Array, missing: Sequence[str], decimal: str) -
     """Guesses the role of a column.
 
     Args:
-        values: some of its values.
         missing: texts that stand for a missing value.
         decimal: what stands before the fraction of numbers that are text.
     """

@@ -51,7 +51,6 @@ class Rows:
     Attributes:
         partitions: parquet files: LABEL, the split column, GROUP, and a column for each feature: float64 numbers (NaN
             where missing), text (null), hashed ids (0), and lists of the last two.
-        read: rows of the tables.
         unlabelled: rows dropped for want of a label.
     """
 

@@ -61,9 +61,7 @@ class TableSchema:
 
     Attributes:
         split: which rows are test and validation rows.
-        columns: column to role and treatment.
         drop: columns that are not read; ``*`` is every other one.
-        files: patterns of file names.
         format: file format; "auto" goes by the name.
         quoting: what a quote in quotes of a CSV file is written as: two quotes, or with a backslash before it; or none,
             where a quote is a character like others.

@@ -47,7 +47,6 @@ class Splitter:
         Args:
             file_split: split of that table, where files decide.
             keys: int64, of rows or their groups; a random split keeps equal keys together.
-            refusals: collect the rows of unknown split.
 
         Raises:
             KfrecError: a value is in no list of the schema.

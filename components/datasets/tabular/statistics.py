@@ -81,7 +81,6 @@ class Survey:
     """Statistics of one partition, or of several.
 
     Attributes:
-        rows: rows of each of SPLITS.
         positive: of these, rows with a label above 0.
         groups: keys of the groups of each split, int64, sorted.
         draws: uint64, one for each sampled row, ascending.

@@ -45,9 +45,7 @@ class Packing:
     """How sentences become samples.
 
     Attributes:
-        length: tokens of a sample.
         one_segment_share: see ``components.datasets.text.parameters.Sampling``.
-        short_share: likewise.
     """
 
     length: int
@@ -66,7 +64,6 @@ class Packing:
         as its released program packs texts.
 
         Args:
-            sentences: tokens of each.
             random: draws targets and divisions; a document needs its own for samples that do not depend on others.
         """
         collected: list[list[int]] = []

@@ -47,8 +47,6 @@ def mask_tokens(
 
     Args:
         tokens: integers ``[B, L]``, padded with 0.
-        special: tokens of the vocabulary.
-        share: of the tokens to mask.
         mask_token_share: of these, those that become [MASK].
     """
     length = tokens.shape[1]
@@ -93,7 +91,6 @@ def replaced_by(tokens: tf.Tensor, masked: Masked, samples: tf.Tensor) -> tf.Ten
 
     Args:
         tokens: of the texts, ``[B, L]``.
-        masked: their masked positions.
         samples: integers ``[B, N]``.
 
     Returns:

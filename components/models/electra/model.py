@@ -44,12 +44,7 @@ def generator_sizes(parameters: ElectraParameters) -> Sizes:
 
 
 class MaskedTokenHead(tf.Module):
-    """``norm(gelu(h W + b)) E^T + c``: the logits of all tokens, with the embeddings E of the tokens.
-
-    Args:
-        sizes: of the layers that compute h.
-        vocabulary: number of tokens.
-    """
+    """``norm(gelu(h W + b)) E^T + c``: the logits of all tokens, with the embeddings E of the tokens."""
 
     def __init__(self, weights: Weights, sizes: Sizes, embeddings: TokenEmbeddings, vocabulary: int) -> None:
         super().__init__()
@@ -71,11 +66,7 @@ class MaskedTokenHead(tf.Module):
 
 
 class ReplacedTokenHead(tf.Module):
-    """``w . gelu(h W + b) + c``: the log-odds that a token was replaced.
-
-    Args:
-        sizes: of the layers that compute h.
-    """
+    """``w . gelu(h W + b) + c``: the log-odds that a token was replaced."""
 
     def __init__(self, weights: Weights, sizes: Sizes) -> None:
         super().__init__()

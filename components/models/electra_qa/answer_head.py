@@ -41,7 +41,6 @@ class AnswerHead(tf.Module):
 
     Args:
         has_impossible: whether some questions have no answer.
-        deviation: of fresh kernels.
 
     References:
         The joint head of Yang et al., XLNet, https://arxiv.org/abs/1906.08237, as ELECTRA's published program has it:

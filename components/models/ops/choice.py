@@ -36,11 +36,7 @@ def as_with_gpu() -> Iterator[None]:
 
 @contextmanager
 def training_back_end(compiled: bool = False) -> Iterator[None]:
-    """Functions traced within use the GPU's back end, where a GPU is visible.
-
-    Args:
-        compiled: XLA compiles the functions.
-    """
+    """Functions traced within use the GPU's back end, where a GPU is visible."""
     tokens = _on_gpu.set(has_gpu()), _compiled.set(compiled)
     try:
         yield

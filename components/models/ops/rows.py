@@ -19,11 +19,7 @@ _dense: ContextVar[frozenset[Any]] = ContextVar("tables_with_dense_gradients", d
 
 @contextmanager
 def dense_gradients(variables: Iterable[tf.Variable]) -> Iterator[None]:
-    """Look-ups traced within may return dense gradients, for optimizers that update every row.
-
-    Args:
-        variables: the tables of such optimizers.
-    """
+    """Look-ups traced within may return dense gradients, for optimizers that update every row."""
     token = _dense.set(frozenset(variable.ref() for variable in variables))
     try:
         yield
@@ -101,7 +97,6 @@ class AdamStep(NamedTuple):
         keep_weights: 1 - weight decay.
         beta_1, beta_2: decay rates of the moments.
         epsilon: added to the root of the second moment.
-        rate: the learning rate.
         powers: ``beta_1 ** t`` and ``beta_2 ** t``.
         scaling: of the gradients; a skipped step changes nothing.
     """
@@ -147,10 +142,8 @@ def adam(
     """Updates a variable and its moments; rows missing from a sparse gradient have gradient 0.
 
     Args:
-        variable: the weights.
         first, second: their moments.
         gradient: of the weights; slices may repeat a row.
-        by: the step.
     """
     by = by.if_allowed()
     if by.decays:

@@ -43,7 +43,6 @@ class Scaling(NamedTuple):
 
         Args:
             norm: of all gradients as they are, float32.
-            largest: norm of the unscaled gradients.
         """
         inverse = tf.constant(1.0) if self.inverse is None else self.inverse
         factor = largest / tf.maximum(norm * inverse, largest)

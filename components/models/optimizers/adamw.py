@@ -33,7 +33,6 @@ class AdamW(Adam):
 
     Args:
         learning_rate: lr, a number or a schedule.
-        weight_decay: decay.
         beta_1, beta_2: b1 and b2, decay rates of the moments.
         epsilon: added to the root of the second moment.
         excluded: parts of names; variables with one of them in their names do not decay.

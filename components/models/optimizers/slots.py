@@ -22,7 +22,6 @@ def slot(variable: tf.Variable, name: str, value: float = 0.0) -> tf.Variable:
     Args:
         variable: the weights, or a table shard.
         name: of this state among those of the variable, such as "m".
-        value: initial value.
 
     Returns:
         The variable, called ``<variable>/<name>``.

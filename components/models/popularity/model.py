@@ -18,9 +18,6 @@ class Popularity(tf.Module):
 
     The log loss is minimal at the empirical rates: ``w_v + b = ln(clicks_v / (views_v - clicks_v))``. Training is
     gradient descent from 0, as for every model, so a value with few views stays near the overall rate.
-
-    Args:
-        feature: the feature with the counted values.
     """
 
     def __init__(self, feature: Feature) -> None:

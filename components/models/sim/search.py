@@ -23,10 +23,8 @@ class FoundItem:
     """An item that the search found.
 
     Attributes:
-        item: its id in the data.
         category: name, or id without a name; empty if items have no category.
         ago: distance to the candidate, 1 for the newest item.
-        weight: its attention in the search.
     """
 
     item: int
@@ -43,8 +41,6 @@ class Example:
         user: id in the data, None without users.
         item: the candidate's id.
         category: of the candidate, as in ``FoundItem``.
-        searched: number of searched items.
-        found: number of found items.
         best: found items of largest weight, descending.
     """
 

@@ -47,7 +47,6 @@ class Survey:
     """Records the tables that a model requests, and creates them empty; the model cannot compute.
 
     Attributes:
-        requested: the tables.
         sizes: bytes of each table, by reference of its empty variable.
     """
 
@@ -74,7 +73,6 @@ class PlacedTables:
 
     Args:
         placements: table name to placement.
-        peers: the ranks.
     """
 
     def __init__(self, placements: Mapping[str, Placement], peers: Peers) -> None:

@@ -47,7 +47,6 @@ class Part:
 
     Attributes:
         first: the first row.
-        step: stride of the rows.
         rows: number of rows, possibly 0.
         begin, end: range of the columns.
     """
@@ -104,7 +103,6 @@ class Peers(Protocol):
 
     Attributes:
         rank: number of this process, from 0.
-        size: number of processes.
     """
 
     rank: int
@@ -129,9 +127,7 @@ class Sharding:
 
     Attributes:
         name: of the table's variable.
-        shape: of the whole table.
         parts: one per rank.
-        peers: the ranks.
     """
 
     name: str

@@ -59,7 +59,6 @@ def plan_tables(
 
     Args:
         tables: all tables of the model.
-        ranks: number of ranks.
         copies: bytes of a table with its optimizer state, as a multiple of the table's bytes.
 
     Returns:

@@ -61,8 +61,6 @@ class Deep(tf.Module):
     Args:
         weights: source of fresh weights; tables start Glorot normal, kernels Glorot uniform.
         features: ids, or lists of ids, whose embeddings are summed.
-        numbers: width of the numbers.
-        parameters: sizes.
         dtype: of all layers but the output.
     """
 

@@ -39,7 +39,6 @@ class ColumnBaselines:
     - baseline: a logistic regression on the log-odds of all columns, fitted on the second part.
 
     Args:
-        spec: the data.
         features: to read, at least one.
     """
 

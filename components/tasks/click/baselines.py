@@ -31,7 +31,6 @@ class HistoryPair:
     """One property of an item: in the candidate, and in the history.
 
     Attributes:
-        target: feature of the candidate.
         history: feature of the history, oldest item first, left-padded with 0.
         unknown: the id of all unknown values, which says nothing about two items having it; 0 without a vocabulary.
     """
@@ -91,7 +90,6 @@ class HistoryBaselines:
       and of popularity and history length, and on whether the history has the candidate.
 
     Args:
-        spec: the data.
         pairs: of ``history_pairs``, at least one.
     """
 

@@ -53,8 +53,6 @@ def other_history(
     users of their own. The cycle depends on nothing but the samples.
 
     Args:
-        samples: with these features.
-        history: features of the history.
         user: feature of the user, or empty.
         unknown: the id of unknown users, who are told apart by their histories; None if there is none.
     """

@@ -34,11 +34,6 @@ class NextItemBaselines:
           score(j) = sum over the a-th newest item i of the history: 0.5^a * c(i, j) / (sum of c(i, .))
 
       and popularity where that is 0.
-
-    Args:
-        spec: the data.
-        target: feature of the target item.
-        history: feature of the items before it.
     """
 
     def __init__(self, spec: FeatureSpec, target: Feature, history: Feature) -> None:

@@ -44,12 +44,7 @@ def measure(scores: Scores, parameters: NextItemEvaluation) -> Measured:
 
 
 def gain_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Intervals:
-    """Of the bootstrap over users, all on the same draws.
-
-    Args:
-        k: of NDCG@K.
-        others: ranks of the same samples.
-    """
+    """Of the bootstrap over users, all on the same draws."""
     chosen = chosen_samples(scores)
     gains = [discounted_gains(each[chosen], k) for each in (scores.outputs[RANK], *others)]
     return mean_intervals(gains, samples=RESAMPLES, clusters=chosen_users(scores))

@@ -28,7 +28,6 @@ class MatchedAnswers:
     """Answers to questions, in ascending order of their numbers.
 
     Attributes:
-        found: their best spans.
         texts: of these spans; empty without one.
         empty: which are left unanswered, bool.
         of_spans: exact match and F1 if the question is answered with its best span, float64 ``[questions, 2]``.
@@ -63,8 +62,6 @@ def match_answers(
 
     Args:
         windows: all windows of the questions.
-        impossible: output IMPOSSIBLE of the windows.
-        tables: texts and accepted answers.
         settings: when a question is left unanswered.
     """
     found = answers(windows, impossible, spans)

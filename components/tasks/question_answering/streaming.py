@@ -25,7 +25,6 @@ class AnswerMetrics(tf.Module):
     """EM and F1 of a split; nothing while training, since only whole questions have answers.
 
     Args:
-        training: measure nothing.
         settings: when a question is left unanswered.
     """
 

@@ -35,7 +35,6 @@ class TokenCounts:
 
     Args:
         tokens: feature of the tokens, 0 is padding.
-        vocabulary: number of tokens.
     """
 
     def __init__(self, tokens: str, vocabulary: int) -> None:
@@ -91,7 +90,6 @@ class _Counts:
 
     Args:
         texts: tokens, ``[n, length]`` each.
-        vocabulary: number of tokens.
     """
 
     def __init__(self, texts: Sequence[np.ndarray], vocabulary: int) -> None:

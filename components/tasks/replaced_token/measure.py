@@ -90,8 +90,6 @@ def loss_interval(
 
     Args:
         models: ``loss_sums`` of one model, or of two whose difference is taken.
-        samples: number of resamples.
-        confidence: level of the interval.
     """
     texts, random = len(models[0]), np.random.default_rng(seed)
     drawn = []

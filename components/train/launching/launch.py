@@ -62,9 +62,6 @@ class LocalLauncher:
 
     Args:
         transport: "gloo", "mpi" or "auto", which is Gloo.
-        prefix: root of the Python environment.
-        python: its interpreter.
-        module: to run in each worker.
     """
 
     def __init__(

@@ -84,11 +84,7 @@ def loopback_problem() -> tuple[str, str] | None:
 
 
 def make_mpi_loadable(prefix: str = sys.prefix) -> None:
-    """Loads the environment's libmpi before Horovod is imported. Does nothing if there is none.
-
-    Args:
-        prefix: root of the Python environment.
-    """
+    """Loads the environment's libmpi before Horovod is imported. Does nothing if there is none."""
     library = Path(prefix) / "lib" / LIBRARY
     if library.is_file():
         os.environ.setdefault("OPAL_PREFIX", prefix)

@@ -34,7 +34,6 @@ class Benchmark:
         latency_p90: its 90th percentile.
         latency_p95: its 95th percentile.
         latency_p99: its 99th percentile.
-        steps: measured steps.
         samples: of these steps, over all ranks.
         sent_bytes: bytes that a rank sends per step, the mean over ranks
             (``components.train.loop.ranks.Ranks.sent_bytes``).
@@ -163,12 +162,7 @@ def latencies(seconds: np.ndarray) -> dict[str, float]:
 
 
 class Meter:
-    """Times windows of steps; excludes the first window, because the first step compiles the graph.
-
-    Attributes:
-        samples_per_second: of the last window.
-        step_seconds: mean of the last window.
-    """
+    """Times windows of steps; excludes the first window, because the first step compiles the graph."""
 
     def __init__(self) -> None:
         self.samples_per_second = 0.0

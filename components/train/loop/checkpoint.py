@@ -40,7 +40,6 @@ class Checkpoints:
     """Saves and restores one training.
 
     Args:
-        optimizer: a trackable object whose slots exist.
         rank: of this process; the first one saves and restores replicated state.
         saved: called with the prefix of each checkpoint and, if it is kept, that of the best epoch's, on the first rank
             when the checkpoint is complete, on the others when their shards are written.

@@ -35,8 +35,6 @@ class Samples(NamedTuple):
     Attributes:
         trained: part of the training split that trains.
         measured: prefix of the metrics of the scored samples, TEST or VALIDATION; empty if none are scored.
-        split: of the scored samples.
-        scored: part of that split.
     """
 
     trained: Part = (0.0, 1.0)
@@ -54,7 +52,6 @@ class Samples(NamedTuple):
 
         Args:
             global_batch_size: samples of a step over all ranks.
-            ranks: some ranks.
         """
         rows = rows_per_file(spec, split) if split in (TRAIN, self.split) else []
         if rows is None:
@@ -85,8 +82,6 @@ class TrainingData:
     """One rank's view of a data set.
 
     Attributes:
-        samples: that the run reads.
-        train: reader of the samples that train.
         scored: reader of the samples to score; None if there are none.
         scored_features: features for scoring, without the targets.
     """
@@ -155,9 +150,6 @@ class TrainingData:
 
         XLA recompiles for every batch size, and on a GPU it always compiles parts of a step. On a CPU without XLA a
         smaller last batch is cheaper.
-
-        Args:
-            split_rows: samples of the split.
         """
         if not (self.parameters.xla or has_gpu()):
             return 0

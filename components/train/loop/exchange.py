@@ -45,7 +45,6 @@ def is_whole(
         shape: of the variable, ``[height, width]`` for a table.
         keeps_sparse: the optimizer, such as lazy Adam, updates only rows with a gradient; then never whole.
         touched: distinct rows in a rank's batch, the maximum over ranks; None if unknown.
-        ranks: number of ranks.
         index_bytes: size of a row index.
         value_bytes: size of a value of the whole gradient on the wire; 2 in half precision.
     """

@@ -47,7 +47,6 @@ class LossScale(tf.Module):
 
         Args:
             gradients: scaled, summed over the ranks.
-            update: unscales these gradients and applies them.
             agreed: reduces "this rank's gradients are finite" over all ranks, bool scalar to bool scalar.
         """
         if not self.enabled:

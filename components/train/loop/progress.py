@@ -23,16 +23,10 @@ class TrainingProgress:
 
     Attributes:
         seed: of weights, dropout and batch order.
-        global_batch_size: samples a step.
-        steps_per_epoch: steps of one epoch.
-        optimizer: its name.
         variables: (name, shape) of the model's variables; the whole shape for sharded tables.
         tables: each rank's parts of sharded variables (``components.train.loop.shards.layout_of``).
         average_decay: decay of the weights' moving averages; 0 without averages.
-        validation_rows: samples that judge the epochs.
         epoch: finished epochs, which is the index of the current epoch.
-        finished_steps: steps of these epochs.
-        step: finished steps of the current epoch.
         epochs: results of the finished epochs, as in training.json.
         best: name of the checkpoint of the best epoch so far; empty if none is kept.
         loss_sum: sum of this epoch's losses so far.

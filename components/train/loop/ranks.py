@@ -43,9 +43,7 @@ class Ranks:
 
     Attributes:
         rank: number of this process, from 0.
-        size: number of processes.
         local_rank: number of this process on its machine, from 0.
-        local_size: number of processes on its machine.
     """
 
     rank: int = 0

@@ -56,7 +56,6 @@ def require_memory(model: str, needed: int) -> None:
     """Refuses a model that this machine cannot hold.
 
     Args:
-        model: its title.
         needed: bytes for all ranks of this machine.
 
     Raises:

@@ -36,7 +36,6 @@ class Session:
 
     Attributes:
         kept: the task's kept columns present in the data, to their features.
-        scorer: scores a split with the model.
         checkpoint_saved: see ``components.train.loop.checkpoint.Checkpoints``.
     """
 

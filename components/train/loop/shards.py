@@ -52,11 +52,7 @@ def write_parts(prefix: str, variables: Mapping[str, tf.Variable], rank: int) ->
 
 
 def remove_parts(folder: Path, kept: Iterable[str]) -> None:
-    """Removes the shards of deleted checkpoints.
-
-    Args:
-        kept: names of the retained checkpoints.
-    """
+    """Removes the shards of deleted checkpoints."""
     names = set(kept)
     for file in folder.glob("*.npy"):
         match = _NAME.fullmatch(file.name)
@@ -82,7 +78,6 @@ def read_parts(
 
     Args:
         layout: of the variables that are sharded in the checkpoint.
-        variables: by path.
 
     Raises:
         KfrecError: a file is missing or damaged.

@@ -66,7 +66,6 @@ def require_same_run(prefix: str, progress: TrainingProgress, mine: TrainingProg
     """Checks the settings that must not change when a training resumes.
 
     Args:
-        mine: of this run before it restores.
         seed: the requested seed; -1 takes the checkpoint's.
 
     Raises:

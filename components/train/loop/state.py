@@ -54,7 +54,6 @@ def key_of(holder: str, name: str) -> str:
 
     Args:
         holder: attribute of the saved object, a dictionary of variables.
-        name: of the variable there.
     """
     return f"{holder}/{name.replace('.', '..').replace('/', '.S')}{_KEY}"
 

@@ -199,7 +199,6 @@ class TrainingStep:
 
         Args:
             inputs: this rank's share of a global batch.
-            position: of its samples.
             counts: of the terms, over all ranks, [terms]; None computes them.
             following: this rank's counts of the next batch, [terms], if any.
 

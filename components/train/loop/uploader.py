@@ -49,7 +49,6 @@ class CheckpointUploader:
         """Enqueues the checkpoint with this prefix and returns at once.
 
         Args:
-            prefix: of the newest checkpoint.
             best: prefix of the best epoch's checkpoint; empty if none is kept.
         """
         with self._news:

@@ -40,7 +40,6 @@ class Taken:
     """The result of a warm start.
 
     Attributes:
-        weights: number of the weights taken.
         rows: embedding rows among them, over all ranks.
         new: names of this model's weights that keep their initial values.
         unread: names of the earlier model's weights that this model has not.
@@ -72,8 +71,6 @@ def warm_start(location: str, folder: Path, model: Model, spec: FeatureSpec, fre
 
     Args:
         location: folder or URI of the earlier model, for messages.
-        folder: local folder of its files.
-        spec: of the data to train on.
         fresh: prefixes of the names that may be new; see ``components.models.definition.ModelDefinition``.
 
     Raises:

@@ -173,7 +173,6 @@ def training_pod(
 
     Args:
         parameters: workers_per_pod, gpus_per_worker and the sizes.
-        name: of its container.
         component: part of kfrec that it is, for the network policies.
     """
     limits = {"memory": parameters.pod_memory, **{name: str(amount) for name, amount in settings.resources.items()}}

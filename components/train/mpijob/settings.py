@@ -55,10 +55,7 @@ class JobSettings(PodSettings):
         scheduling_policy: runPolicy.schedulingPolicy, for gang scheduling by Volcano or the scheduler plugins; its
             minAvailable is always the number of workers.
         config_environment: config map: list of its keys that become variables; what does not exist stays unset.
-        secret_environment: the same of a secret.
         forwarded: variables that the cluster puts into pods (such as AWS_ROLE_ARN) and that the ranks need.
-        launcher_cpu: request of the launcher.
-        launcher_memory: request and limit of the launcher.
         resources: further resources of a worker, as its request and its limit: network devices for RDMA
             (vpc.amazonaws.com/efa, rdma/hca), hugepages-2Mi, ephemeral-storage.
         capabilities: that a worker's container keeps, such as IPC_LOCK. They only help root: Kubernetes passes none to
