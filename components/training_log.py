@@ -45,7 +45,6 @@ class TrainingLog:
 
     Args:
         path: the log file, or None.
-        append: continue an earlier log instead of replacing it.
     """
 
     def __init__(self, path: Path | None, append: bool = False) -> None:
@@ -100,7 +99,6 @@ def step_point(epoch: int, step: int, data: Mapping[str, Any], steps_per_epoch: 
     Args:
         epoch: from 1.
         step: of the epoch, from 1.
-        log_steps: how often a training reads its losses.
     """
     if step % log_steps and step != steps_per_epoch:
         return None

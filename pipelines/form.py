@@ -34,20 +34,12 @@ def field_names(pipeline: Pipeline) -> frozenset[str]:
 
 
 def options_of(step: str, pipeline: Pipeline, fields: Collection[str]) -> list[Parameter]:
-    """The parameters of a step that are no fields.
-
-    Args:
-        fields: the parameters that are fields, by pipeline-wide name.
-    """
+    """The parameters of a step that are no fields."""
     return [each for each in step_parameters(STEPS[step], pipeline) if each.pipeline_name not in fields]
 
 
 def form(pipeline: Pipeline, known: Mapping[str, Parameter], fields: Collection[str]) -> dict[str, Field]:
-    """The fields of a pipeline, by name.
-
-    Args:
-        fields: those that are fields of their own.
-    """
+    """The fields of a pipeline, by name."""
     shown = {
         name: Field(parameter.plain_type, parameter.plain_default, parameter.description)
         for name, parameter in known.items()

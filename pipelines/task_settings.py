@@ -99,7 +99,6 @@ class ClusterSettings:
     """Settings of every step.
 
     Attributes:
-        steps: step name to its settings.
         source: their file, for messages.
     """
 
@@ -157,9 +156,6 @@ def _node_affinity_terms(affinity: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettings:
     """The defaults, overridden by ``file``.
-
-    Args:
-        file: YAML of the form of the defaults' file.
 
     Raises:
         KfrecError: the registry is an address, no such file, not YAML, an unknown name, or a value of the wrong type.

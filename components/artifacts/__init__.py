@@ -3,5 +3,3 @@
 from components.artifacts.folder import Artifact, open_artifact
 from components.artifacts.publish import Staging, adopt, publishing
 from components.artifacts.reference import open_input
-
-__all__ = ["Artifact", "Staging", "adopt", "open_artifact", "open_input", "publishing"]

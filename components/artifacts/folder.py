@@ -37,7 +37,6 @@ class Artifact:
     """A complete output folder of a step. Only the files that the manifest lists belong to it.
 
     Attributes:
-        files: every file of it, sorted by path.
         rows: counts by name, such as {"train": 163156, "test": 10246}.
         inputs: input name to the digest of that artifact.
         origins: path of a fetched file to its source and version; not part of the digest, so that equal content from

@@ -55,7 +55,6 @@ def publishing(
 
     Args:
         output: the artifact's folder; an earlier artifact of the same step is replaced, nothing else is.
-        parameters: JSON-ready parameters, recorded in the manifest.
         reads: further folders that the step reads, in addition to the inputs.
 
     Raises:

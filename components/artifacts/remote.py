@@ -88,7 +88,6 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
     Args:
         uri: URI of a complete artifact; a reference is resolved.
         folder: receives the files, without the manifest, since they may be incomplete.
-        wanted: selects files by path within the artifact.
 
     Returns:
         The artifact, with ``folder`` as its path.

@@ -48,7 +48,6 @@ class Column:
     Attributes:
         missing: share of rows without a value.
         shares: shares of the values: per bin of ``edges``, or per category, with all others last.
-        edges: bin edges of a number: deciles.
         categories: the most frequent ones, as text, or as hashes where ``values`` were counted.
         lowest: number, or seconds since 1970.
         values: distinct values, if counted.
@@ -143,7 +142,6 @@ def reference_profile(location: str, dataset: str, scratch: Path) -> Profile:
 
     Args:
         location: folder or URI of the preprocess step's output, or of records or a model with its profile.
-        dataset: name of the data set that is preprocessed.
 
     Raises:
         KfrecError: there is none, or it is of another data set.

@@ -127,7 +127,6 @@ def stability_index(shares: Sequence[float] | np.ndarray, reference: Sequence[fl
 
     Args:
         shares: shares of the bins, which sum to 1.
-        reference: likewise, of the same bins.
     """
     p, q = (np.maximum(np.asarray(each, np.float64), LEAST_SHARE) for each in (shares, reference))
     return float(((p - q) * np.log(p / q)).sum())

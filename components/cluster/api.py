@@ -39,7 +39,6 @@ class Right:
 
     Attributes:
         group: API group; empty is the core group.
-        resource: plural, with a subresource after a slash.
         without: effect on a training if the right is missing; empty if training is impossible without it.
     """
 

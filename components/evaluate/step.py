@@ -36,9 +36,8 @@ from components.scoring import (
     score_split,
     scoring_translation,
 )
-from components.scoring.predictions import write_predictions
+from components.scoring.predictions import raw_ids, write_predictions
 from components.scoring.ranked_users import rank_test_users
-from components.scoring.raw_ids import raw_ids
 from components.steps.catalog import EvaluateParameters
 from components.steps.recorded import recorded
 from components.tasks import Measured, Scores, TaskDefinition, missing_column
@@ -109,7 +108,6 @@ def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
     """Fills the outputs that the KFP UI renders.
 
     Args:
-        folders: of the step, by name.
         arguments: of the component function, by name: ``metrics``, an ``Output[Metrics]``; ``classification_metrics``,
             an ``Output[ClassificationMetrics]``, whose curve has at most 200 points and finite thresholds, because it
             travels inside the artifact's metadata; and ``report``, an ``Output[HTML]``.

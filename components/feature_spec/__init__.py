@@ -2,5 +2,3 @@
 
 from components.feature_spec.spec import Channel, Chunk, Feature, FeatureSpec, ListLength, load_feature_spec
 from components.feature_spec.vocabulary import Vocabulary
-
-__all__ = ["Channel", "Chunk", "Feature", "FeatureSpec", "ListLength", "Vocabulary", "load_feature_spec"]

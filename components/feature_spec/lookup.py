@@ -18,7 +18,6 @@ class IdLookup:
     Attributes:
         values: values of the vocabulary, in the order of ``ids``.
         ids: int32.
-        unknown: the id of all other values.
     """
 
     def __init__(self, spec: FeatureSpec, vocabulary: Vocabulary) -> None:

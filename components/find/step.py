@@ -127,7 +127,6 @@ class Known:
         data_version: version of the champion's data, empty if unknown.
         rows: rows of the champion's data, None if unknown.
         is_there: whether the champion's data still are among the versions.
-        tried: data versions that any registered model was trained on.
     """
 
     champion: int | None = None

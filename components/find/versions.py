@@ -22,11 +22,7 @@ _RETRY = Retry(5)
 
 @dataclass(frozen=True)
 class DataVersion:
-    """One version of the data.
-
-    Attributes:
-        files: files whose rows measure the amount of data.
-    """
+    """One version of the data."""
 
     name: str
     uri: str

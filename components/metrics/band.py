@@ -26,8 +26,6 @@ class RocBands:
 
     Attributes:
         false_positive_rate: evenly spaced from 0 to 1.
-        model: true positive rates of the evaluated model.
-        rival: true positive rates of the other model.
     """
 
     false_positive_rate: np.ndarray
@@ -51,7 +49,6 @@ def roc_bands(
 
     Args:
         labels: 0 or 1, both present.
-        rival_scores: of the other model.
         clusters: samples of a cluster are drawn together; None draws single samples.
     """
     rates = np.linspace(0, 1, POINTS)

@@ -17,7 +17,6 @@ class Interval:
     """An estimate with its confidence interval.
 
     Attributes:
-        estimate: the value on all samples.
         units: independent units that were drawn, such as users; None if unknown.
     """
 

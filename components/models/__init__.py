@@ -6,5 +6,3 @@ from components.models.definition import ModelDefinition
 from components.models.loss import LossTerm
 from components.models.model import Model, Table
 from components.models.optimizers import Optimizer, make_optimizer
-
-__all__ = ["LossTerm", "Model", "ModelDefinition", "Optimizer", "Table", "make_optimizer"]

@@ -228,7 +228,6 @@ def writing(path: Path, named: RowsFile) -> Iterator[_ArrowWriter | _JsonWriter]
     """A writer of a new file.
 
     Args:
-        path: where to write.
         named: the final file; gives the format, and the name in messages.
     """
     writer = _JsonWriter(path, named) if named.format == JSON else _ArrowWriter(path, named)

@@ -28,8 +28,6 @@ class Counts:
     """Counts of recommendations.
 
     Attributes:
-        items: rows of all lists.
-        flagged: of them, candidates with a flag.
         unknown: ids of users and histories that the model does not know.
         empty: users without a candidate.
     """

@@ -32,7 +32,6 @@ class Counts:
     """Counts of scored rows.
 
     Attributes:
-        unknown: column to the number of such ids.
         seconds: scoring time, without loading the model.
     """
 

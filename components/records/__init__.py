@@ -2,5 +2,3 @@
 
 from components.records.prefetch import prefetched
 from components.records.reader import Records
-
-__all__ = ["Records", "prefetched"]

@@ -70,7 +70,6 @@ def open_files(spec: FeatureSpec, split: str, wanted: Container[int] | None = No
     """The record files of a split, with their offsets; foreign files without metadata are scanned once.
 
     Args:
-        spec: the feature specification, with its folder.
         split: "train", "test" or "validation".
         wanted: indices of the files to read; None is all. Foreign files are always wanted.
 
@@ -154,7 +153,6 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
 
     Args:
         offsets: its index, see ``framing.load_index``.
-        layout: of one feature that every sample has.
 
     Raises:
         KfrecError: a record is not an Example or lacks the feature.

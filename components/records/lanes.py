@@ -90,7 +90,6 @@ def needed_files(
 
     Args:
         rows_per_file: samples of each file, in order.
-        global_batch_size: samples of a step over all ranks.
         part: begin and end of the samples that train, as fractions of the split.
     """
     first, last = rows_of_part(sum(rows_per_file), part)

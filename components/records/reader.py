@@ -63,7 +63,6 @@ class Records:
     and every value of each record are checked.
 
     Args:
-        spec: the feature specification, with its folder.
         split: "train", "test" or "validation".
         features: names to decode, others are skipped; None is every feature of the split.
         cache_bytes: decoded samples to keep in memory for later epochs, at most this many bytes.
@@ -138,7 +137,6 @@ class Records:
             rank: index of the share, below ``size``.
             size: number of shares; a batch that it does not divide is split as evenly as possible.
             seed: seed of the block order; None is file order.
-            epoch: number of the epoch, part of the seed.
             first_step: global batches to skip at the start, without reading them.
 
         Yields:

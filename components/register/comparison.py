@@ -41,9 +41,7 @@ class Candidate:
     """A model with its evaluation.
 
     Attributes:
-        parameters: of the register step, with those of the task.
         evaluated: the evaluate step's parameters.
-        score: the primary metric, finite.
         is_baseline: whether it is a baseline itself, which nothing is held against but its score.
     """
 

@@ -23,7 +23,6 @@ class Decision:
 
     Attributes:
         alias: "champion" or "challenger".
-        metric: name of the primary metric on the test split.
         score: the model's.
         champion_version: of the compared champion, None without a champion.
         champion_score: the champion's on the same test set, None if it could not be measured.

@@ -34,7 +34,6 @@ class Logged:
     """How a model is logged.
 
     Attributes:
-        code: file that MLflow runs to load the model.
         description: of inputs and outputs, for users.
     """
 

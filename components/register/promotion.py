@@ -70,7 +70,6 @@ def basis_of(digest: str, gate: Mapping[str, Any]) -> str:
 
     Args:
         digest: of the evaluation, or of the records that are scored.
-        gate: its parameters by name.
     """
     return hashlib.sha256(json.dumps([digest, gate], sort_keys=True).encode()).hexdigest()[:16]
 

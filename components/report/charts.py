@@ -26,7 +26,6 @@ class Line:
         name: shown in the legend; empty shows none.
         x: positions, ascending.
         style: CSS class, "one", "two" or "rule" (thin and dashed, for a reference).
-        area: fill the space below the line.
         dots: mark each point; hovering over one shows its values.
         band: lower and upper ends around the values, shaded; None draws none.
     """

@@ -12,7 +12,6 @@ class Card:
 
     Attributes:
         value: the number; None shows a dash.
-        hint: a few words below.
         main: whether it is the primary metric.
     """
 
@@ -28,7 +27,6 @@ class Figure:
 
     Attributes:
         chart: HTML of ``components.report.charts``.
-        note: below the chart.
         wide: whether it takes the whole width, such as a table with sentences.
     """
 
@@ -54,7 +52,6 @@ class Story:
     Attributes:
         lead: its meaning, in a sentence or two.
         cards: numbers, the primary metric first.
-        data: rows of the table about the data.
     """
 
     headline: str

@@ -28,13 +28,9 @@ class Facts:
 
     Attributes:
         title: the model, such as "SIM".
-        data: rows of the table about the data.
-        origins: artifact name to digest.
         run: id of the pipeline run or MLflow run.
         training: content of the model's training.json; empty if there is none.
         profile: of the raw data, None if unknown.
-        explanation: sections of the model about its outputs.
-        about: kind of page, before the title.
         written: the last line; empty is that of an evaluation.
     """
 

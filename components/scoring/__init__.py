@@ -12,22 +12,3 @@ from components.scoring.model import (
 from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model, refusal_of_rows
 from components.scoring.split import explained, score_split
 from components.scoring.translation import scoring_translation, translation
-
-__all__ = [
-    "ExportedModel",
-    "NotFinite",
-    "RawModel",
-    "Scored",
-    "describe_model",
-    "explained",
-    "load_model",
-    "load_raw_model",
-    "open_test_split",
-    "open_trained",
-    "raw_model",
-    "refusal_of_rows",
-    "score_controls",
-    "score_split",
-    "scoring_translation",
-    "translation",
-]

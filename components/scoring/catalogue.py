@@ -229,7 +229,6 @@ class Catalogue:
 
         Args:
             scores: of a user, ``[N]``.
-            excluded: places of the candidates to leave out.
             places: of the candidates, ``[n]``.
         """
         if self.value == LIKELIHOOD:
@@ -243,7 +242,6 @@ class Catalogue:
 
         Args:
             scores: of a user, ``[N]``.
-            excluded: places of the candidates to leave out.
             top: largest number of places.
         """
         left = self.left(scores, excluded)
@@ -279,7 +277,6 @@ class Catalogue:
 
         Args:
             scores: of a user, ``[N]``.
-            excluded: places of the candidates to leave out.
         """
         left = np.ones(len(self.names), bool)
         left[excluded] = False

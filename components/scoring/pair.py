@@ -26,7 +26,6 @@ class Pair:
     """Two models of raw rows.
 
     Attributes:
-        retriever: finds candidates by the dot product of two vectors.
         ranker: orders what the retriever finds.
         retrieve: candidates to retrieve for a user, those of the history aside.
     """

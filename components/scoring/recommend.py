@@ -54,7 +54,6 @@ def recommend(
         top: largest number of items of a user.
         keep_seen: whether items of the history are candidates, too.
         excluded: further items of each user that are no candidates; empty excludes none.
-        ranked: called after each user.
     """
     lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
     inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists)

@@ -28,11 +28,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Signature:
-    """What the signature for serving takes and returns.
-
-    Attributes:
-        outputs: by name.
-    """
+    """What the signature for serving takes and returns."""
 
     inputs: tuple[str, ...]
     outputs: Mapping[str, Output]

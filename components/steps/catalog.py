@@ -64,7 +64,6 @@ def _joined(
 
     Args:
         added: takes the values of ``selecting`` and returns further dataclasses.
-        selecting: values of the parameters that select them.
         chosen: names of the model, the data set and the task that bring defaults.
     """
     try:
@@ -171,8 +170,6 @@ class Step:
     Attributes:
         name: folder under components/ and name of the KFP task.
         summary: one sentence for --help and the KFP UI.
-        inputs: folders it reads, name to description.
-        outputs: folders it writes, name to description.
         rows: names of the counts that add up to its output rows, as far as they are returned; empty is the first one.
         results: its other return values, name to type; outputs of its KFP component.
         shown: outputs of its KFP component that the UI draws, name to KFP's type; ``show`` of its module ``step``

@@ -4,19 +4,3 @@ from components.storage.fetching import Damaged, check_arrived, fetch_file
 from components.storage.opening import below, is_uri, open_store, require_folder
 from components.storage.retry import Retry
 from components.storage.store import Changed, Checksum, ObjectInfo, Store, Unavailable
-
-__all__ = [
-    "Changed",
-    "Checksum",
-    "Damaged",
-    "ObjectInfo",
-    "Retry",
-    "Store",
-    "Unavailable",
-    "below",
-    "check_arrived",
-    "fetch_file",
-    "is_uri",
-    "open_store",
-    "require_folder",
-]

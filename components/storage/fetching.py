@@ -26,7 +26,6 @@ def fetch_file(
 
     Args:
         retry: the retry policy; the failure count restarts after a try that made progress.
-        info: the object as the source described it last.
         target: the file; its existing bytes are the object's first bytes. It is kept after an error.
         check: raises Damaged if the file, now complete, is not the object ``info``; ``check_arrived`` by default.
         advance: called with the number of received bytes; negative for bytes to be fetched again.

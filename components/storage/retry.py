@@ -24,7 +24,6 @@ class Retry:
     a minute, so that the clients of a recovering server do not all retry at once.
 
     Attributes:
-        attempts: tries in a row before giving up.
         first_wait: longest wait after the first failure, in seconds.
         longest_wait: no wait is longer, even if the server asks for it; in seconds.
         seconds: time without an answer after which ``call`` gives up.

@@ -78,7 +78,6 @@ class Controls:
         together: feature whose equal values stay together in that part, such as the group of a ranking, which its
             number then only approximates; empty draws blocks of records.
         training_samples: largest number of training samples to fit the baselines on, from the split's beginning.
-        columns: changes of one column each, scored on a part of the samples.
         column_samples: largest number of samples of that part.
     """
 

@@ -66,7 +66,6 @@ def controls_section(
 
     Args:
         controls: by name, in the order of the section.
-        saw: what the baselines know of the test samples.
     """
     title = "What the score rests on"
     rows = list(_rows(metrics, metric, controls))

@@ -54,7 +54,6 @@ class Controlled:
         model: the model's scores of the same samples, unchanged.
         others: probe to the output, or baseline to scores, float ``[n, ...]``; None where the model returned none.
         training_samples: samples that the baselines were fitted on; 0 without baselines.
-        about: what their fitting has chosen, by baseline name.
         column_rows: the samples of ``model`` on which single columns were changed, int64 ``[m]``.
         columns: column to the model's output for these samples with that column changed, float ``[m]``.
     """

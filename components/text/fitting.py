@@ -87,7 +87,6 @@ def fit_vocabulary(counts: Mapping[str, int], size: int) -> list[str]:
     BERT.
 
     Args:
-        counts: normalised word to its number of occurrences.
         size: most tokens, with the special ones. A small corpus makes fewer, and characters alone may make more.
     """
     ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))

@@ -36,7 +36,6 @@ class SpecialTokens:
         pad: of padding, 0.
         unknown: of a word that no tokens spell.
         cls: of the first token of a sequence.
-        sep: of the last token of a segment.
     """
 
     pad: int

@@ -43,9 +43,6 @@ CONTEXTS_SCHEMA = pa.schema(
 class QuestionTables:
     """The side tables.
 
-    Args:
-        tables: side tables, name to file.
-
     Attributes:
         answers: of each question the accepted texts; none if it has no answer.
 

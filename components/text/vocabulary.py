@@ -104,7 +104,6 @@ class Given:
 
     Attributes:
         tokens: in the order of their ids.
-        place: where it is from.
     """
 
     tokens: tuple[str, ...]
@@ -147,7 +146,6 @@ def settle(given: Given | None, counts: WordCounts, parameters: Any) -> Settled:
 
     Args:
         given: the one to encode with, if any.
-        parameters: of the preprocess step, with vocab_size.
     """
     kind = "fitted"
     if given is not None:

@@ -51,7 +51,6 @@ def convert_split(
     Needs temporary space of about the size of ``files`` on their disk.
 
     Args:
-        groups: all row groups of the split.
         layout: the same columns as features of the records.
 
     Raises:
@@ -229,11 +228,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Ge
 
 
 class ArrayPool(Generic[T]):
-    """A pool of reusable arrays: allocating fresh memory costs more than the computation in it.
-
-    Args:
-        make: allocates an array when all are in use.
-    """
+    """A pool of reusable arrays: allocating fresh memory costs more than the computation in it."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

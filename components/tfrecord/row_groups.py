@@ -24,8 +24,6 @@ class RowGroup:
     """A row group of a part file, the unit that one worker reads.
 
     Attributes:
-        names: names of its columns, as in the file.
-        index: number of the row group in the file.
         values: leaf values of each column, as the footer counts them.
     """
 

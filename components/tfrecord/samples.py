@@ -38,7 +38,6 @@ def write_varints(
 
     Args:
         batch: rows of ``group``.
-        lengths: list length of each group of lists.
         varints: uint8, with room for all values.
         ends: int64 [columns, at least rows + 1], receives the offsets of each row's values in ``varints``.
 

@@ -22,7 +22,6 @@ class Column:
         cardinality: largest id, 1 for the dtype bool; None accepts any integer or float.
         is_list: whether it holds lists, padded to the longest of the group.
         group: lists of one group are equally long in each row, such as those of a history.
-        dtype: dtype of the feature in the records.
         length: declared length of its lists; None measures it.
         zero_is_unknown: whether its vocabulary gives unknown values the id 0.
     """

@@ -31,7 +31,6 @@ class ShardPlan:
     Buckets and batches serve the conversion only: they leave no trace in the files.
 
     Attributes:
-        shard_rows: samples of every file but the last.
         bucket_rows: samples of every bucket but the last of a file; whole records.
         batch_rows: samples to read at once.
         samples_per_record: 1 for plain records.

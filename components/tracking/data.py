@@ -41,11 +41,7 @@ def log_lineage(run: TrackedRun, data: Artifact) -> None:
 
 
 def log_extensions(run: TrackedRun, *values: Mapping[str, Any]) -> None:
-    """Tags a run with the packages beside kfrec whose code it runs: ``kfrec.extension.dataset`` and the like.
-
-    Args:
-        values: parameters of steps, as their manifests record them.
-    """
+    """Tags a run with the packages beside kfrec whose code it runs: ``kfrec.extension.dataset`` and the like."""
     run.set_tags({f"kfrec.{name}": v for each in values for name, v in each.items() if name.startswith(EXTENSION)})
 
 

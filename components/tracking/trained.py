@@ -83,7 +83,6 @@ def complete_training(run: TrackedRun, model: Artifact, data: Artifact, uri: str
     A model that no train step has made, such as an adopted folder, shows none.
 
     Args:
-        data: the records that it was trained on.
         uri: URI of the records, if not the artifact's folder.
     """
     if model.parameters and run.tags.get(_COMPLETE) != model.digest:

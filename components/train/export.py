@@ -148,7 +148,6 @@ def copy_gathered(trained: Model, model: Model | None, ranks: Ranks) -> None:
     """Copies the weights of a model with sharded tables to one with whole tables; a collective operation.
 
     Args:
-        trained: on every rank.
         model: receives the weights on the first rank; None on the others.
     """
     receivers = named_state_of(model) if model is not None else {}
@@ -168,7 +167,6 @@ def write_tables(model: Model, folder: Path, ranks: Ranks) -> None:
     """Writes the model on the first rank, one table at a time to bound memory; a collective operation.
 
     Args:
-        model: on every rank.
         folder: is replaced. It receives a NumPy file for each sharded table, float32 ``[rows, width]``; the other
             weights as ``dense.npz``, by name; and ``tables.json``, which names each table's file and shape, and the
             table and rows of each feature's ids.

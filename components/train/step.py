@@ -42,7 +42,6 @@ def run(
     """Trains a model.
 
     Args:
-        tfrecord: record files with their feature specification.
         model: receives the model; an earlier one is kept until the new one is complete.
         launcher: where the workers run; this machine by default.
 

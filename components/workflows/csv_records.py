@@ -69,7 +69,6 @@ def require_closed_quotes(
     Args:
         place: the file, for messages.
         longest: largest number of lines of a record.
-        remedy: other than closing the quote.
         escape: what stands before a quote in quotes; empty is another quote.
 
     Raises:

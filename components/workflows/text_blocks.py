@@ -142,7 +142,6 @@ def require_text(place: str, start: bytes, remedy: str) -> None:
     Args:
         place: the file, for messages.
         start: its first bytes.
-        remedy: what to do with a file in another format.
     """
     if what := next((what for magic, what in _STARTS.items() if start.startswith(magic)), ""):
         raise KfrecError(f"{place}: is {what}, whatever its name says; {remedy}")
@@ -175,7 +174,6 @@ class RawReader:
         quarantine: folder for the side files of bad lines.
         malformed_limit: largest accepted share of bad lines in a file.
         longest_line: longest accepted line, in MiB.
-        malformed_lines: bad lines so far.
         share: fraction of the files' bytes read, from 0 to 1.
     """
 

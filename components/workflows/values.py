@@ -149,7 +149,6 @@ def numbers(column: pa.Array, missing: Sequence[str], decimal: str = ".") -> tup
 
     Args:
         missing: texts that stand for a missing value; those that are numbers do in every type of column.
-        decimal: what stands before the fraction of text.
 
     Returns:
         values: float64, NaN where a value is missing or wrong.

@@ -117,9 +117,6 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
 def check_workers(scheduler: str, folder: Path) -> None:
     """Checks early whether the workers of a scheduler can do the work.
 
-    Args:
-        folder: written by the step, visible to every worker.
-
     Raises:
         KfrecError: no scheduler answers, it has no workers, they are of another version, or a worker cannot read what
             this process wrote there, or vice versa.

@@ -34,7 +34,6 @@ class Command(NamedTuple):
         summary: one line of ``kfrec --help``.
         add_arguments: adds the command's arguments to its parser.
         execute: runs the command and returns the exit status; a KfrecError reports bad input.
-        epilog: the end of its help.
     """
 
     summary: str

@@ -91,7 +91,6 @@ def unfinished(client: Client, host: str, ir: str, schedule: str = "") -> str | 
     Two callers at the same moment may both get None: a CronJob with ``concurrencyPolicy: Forbid`` calls this once.
 
     Args:
-        ir: the compiled pipeline, in whatever version.
         schedule: only runs that this schedule started; empty is all runs.
 
     Raises:

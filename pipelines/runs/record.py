@@ -35,11 +35,9 @@ class RunRecord:
         tracking_uri: MLflow's store of the run, without a password.
         started: Unix time in seconds.
         run_id: of the pipeline run, empty before the first step.
-        steps: finished steps, name to "finished" event.
         purpose: the command that owns the run, such as "kfrec sweep FILE"; empty is kfrec run.
         state: RUNNING until the run ends in order; ``state_now`` tells a killed run from a running one.
         message: why it failed or was stopped, or why a retraining trained nothing.
-        seconds: working time, summed over all attempts.
     """
 
     folder: Path

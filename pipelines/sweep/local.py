@@ -44,7 +44,6 @@ class Best:
     """The outcome of a sweep.
 
     Attributes:
-        score: its metric on the validation samples after the exported epoch.
         test: its task's primary metric on the test split.
     """
 

@@ -50,7 +50,6 @@ class Dimension:
 
     Attributes:
         log: whether the range is sampled on a logarithmic scale.
-        choices: values, instead of a range.
     """
 
     low: float | int | None = None

@@ -48,11 +48,7 @@ class Span:
 
 
 def write_partitions(tables: Iterable[pa.Table], rows: int, folder: Path, name: str) -> list[Partition]:
-    """Writes the impressions of one raw file to ``folder``, ``rows`` at a time.
-
-    Args:
-        rows: rows of every partition but the last one.
-    """
+    """Writes the impressions of one raw file to ``folder``, ``rows`` at a time."""
     written: list[Partition] = []
     writer, held = None, 0
     try:

@@ -96,7 +96,6 @@ class Negatives:
         before: reviews from this moment on are not drawn, in nanoseconds since 1970; None draws all.
         window: largest distance in time from the target, in nanoseconds; ignored for a pool without times.
         excludes_seen: whether items that the user reviewed up to the target are excluded.
-        stream: separates the random draws of the splits.
     """
 
     pool: Path

@@ -31,7 +31,6 @@ class EncodedData:
     """All histories as ids.
 
     Attributes:
-        pool: folder of the reviews that negatives are drawn from.
         cuts: moments of a split by time; None for the last item of each user.
         cardinalities: the largest id of uid, item and cat, in that order.
         vocabulary: "fitted", "kept", or "refitted" if too many values were out of vocabulary.

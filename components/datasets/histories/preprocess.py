@@ -36,7 +36,6 @@ class Read:
     """What was read from the raw files.
 
     Attributes:
-        table: kind of raw files that holds the reviews.
         items: Arrow file of the schema ``sorting.ITEM``.
         reviews: a file of reviews, for messages.
         metadata: a file of categories, for messages.

@@ -35,7 +35,6 @@ def samples_of(split: str, parameters: PreprocessReviews, cuts: Cuts | None, poo
     Args:
         split: TRAIN, VALIDATION or TEST.
         cuts: of a split by time; None for the last item of each user.
-        pool: folder of the reviews that negatives are drawn from.
     """
     before = {TRAIN: cuts.train_end, VALIDATION: cuts.test_begin, TEST: None}[split] if cuts else None
     window = parameters.max_sequence_length if split == TRAIN and parameters.training_targets == WINDOWS else 1
@@ -60,9 +59,6 @@ class CutSamples(ops.Operator):
 
     In: the schema ``HISTORIES``. Out: label, uid, item, cat (the target or the negative), item_sequence, cat_sequence
     (exactly ``length`` ids, oldest first, 0 where the history is shorter), neg_item_sequence, neg_cat_sequence.
-
-    Args:
-        negatives: draws the negatives, each with its category there.
     """
 
     def __init__(self, targets: Targets, negatives: Negatives, length: int, has_negatives: bool) -> None:

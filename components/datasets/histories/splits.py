@@ -30,7 +30,6 @@ class Cuts:
     """The moments of a split by time, in nanoseconds since 1970.
 
     Attributes:
-        train_end: reviews before it train.
         test_begin: reviews from it on test; equal to ``train_end`` without a validation split.
     """
 

@@ -57,7 +57,6 @@ class Joined:
         path: Arrow file with the training rows, then the test rows; columns as ``join_displays`` says.
         days: of the displays that are not left out, from the first to the last; empty if there is none.
         left_out: int64 [n, 2], display and index into REASONS, by ascending display.
-        unknown_ads: rows whose ad is missing in promoted_content.
     """
 
     path: Path

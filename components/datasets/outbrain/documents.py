@@ -71,7 +71,6 @@ def write_documents(
     """Writes all tables into ``folder``. A document or an ad that a file lists twice keeps its first line.
 
     Args:
-        folder: output folder, created here.
         terms: kind of term to a table of the schema ``TERM``.
         buckets: kind of term to the number of hash buckets of its list.
     """

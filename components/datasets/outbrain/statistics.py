@@ -47,7 +47,6 @@ class Statistics:
     """Sums over training samples, which add up over partitions.
 
     Attributes:
-        counts: feature of RATED to its counts.
         ages: feature of AGES to int64 [days], samples of each age.
     """
 
@@ -119,9 +118,7 @@ class Fitted:
 
     Attributes:
         division: split and folds of the displays that it was fitted on.
-        counts: feature of RATED to its counts.
         means: mean of ln(1 + shows) over training samples, for each feature of COUNTED.
-        deviations: likewise, standard deviation.
     """
 
     division: Division

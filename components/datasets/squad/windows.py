@@ -22,7 +22,6 @@ class Shape:
     """Sizes of windows.
 
     Attributes:
-        length: tokens of a window with its question.
         stride: tokens from the beginning of a window to that of the next one.
         query: most tokens of a question.
     """
@@ -32,11 +31,7 @@ class Shape:
     query: int
 
     def spans(self, tokens: int, query: int) -> Iterator[tuple[int, int]]:
-        """First token and number of tokens of each window of a context; at least one window.
-
-        Args:
-            query: tokens of the question.
-        """
+        """First token and number of tokens of each window of a context; at least one window."""
         room, first = self.length - query - _SPECIAL, 0
         while True:
             size = min(room, tokens - first)
@@ -108,11 +103,6 @@ class Windows:
 
 
 def tokens_within(begins: np.ndarray, ends: np.ndarray, begin: int, end: int) -> tuple[int, int] | None:
-    """The first and the last token that have characters of a part of a text; None if there is none.
-
-    Args:
-        begins: of each token, the character where it begins.
-        ends: of each token, the character behind it.
-    """
+    """The first and the last token that have characters of a part of a text; None if there is none."""
     first, last = int(np.searchsorted(ends, begin, "right")), int(np.searchsorted(begins, end, "left")) - 1
     return (first, last) if first <= last else None

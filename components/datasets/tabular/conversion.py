@@ -24,7 +24,6 @@ def labels(
 
     Args:
         missing: texts that stand for a missing value.
-        decimal: what stands before the fraction of numbers that are text.
         refusals: collect rows whose label is missing, no number, or neither 0 nor 1.
 
     Returns:

@@ -26,8 +26,6 @@ class Label:
     """Which samples are positive: a column that is 0 or 1, or one of four comparisons of a column; or a number.
 
     Attributes:
-        above: positive where the number is larger.
-        below: positive where the number is smaller.
         in_: the positive values; ``in`` in the file.
         number: the label is the number itself, which a regression learns.
         missing: what to do with rows without a label.

@@ -40,7 +40,6 @@ class FittedNumber:
 
     Attributes:
         log: whether the logarithm of the number is taken first.
-        fill: replacement of missing values, after the logarithm.
         deviation: divisor; 0 maps a constant to 0.
         indicator: whether a missing indicator is a feature.
         edges: ascending, of the values themselves, since the last bits of logarithms differ by processor; values from

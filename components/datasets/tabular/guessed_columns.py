@@ -63,7 +63,6 @@ def guessed(name: str, values: pa.Array, missing: Sequence[str], decimal: str) -
 
     Args:
         missing: texts that stand for a missing value.
-        decimal: what stands before the fraction of numbers that are text.
     """
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)

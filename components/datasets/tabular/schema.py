@@ -68,7 +68,6 @@ class TableSchema:
         longest_record: lines that a record of a CSV file may span, in quotes.
         names: column names of CSV files without a header.
         missing: texts that stand for a missing value.
-        decimal: what stands before the fraction of numbers that are text.
     """
 
     label: Label

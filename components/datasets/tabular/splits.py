@@ -45,7 +45,6 @@ class Splitter:
         """The name of the split column, and the column.
 
         Args:
-            file_split: split of that table, where files decide.
             keys: int64, of rows or their groups; a random split keeps equal keys together.
 
         Raises:

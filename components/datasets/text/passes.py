@@ -99,11 +99,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Division:
-    """Which documents are tested on.
-
-    Attributes:
-        test_below: documents with a draw below this are test documents.
-    """
+    """Which documents are tested on."""
 
     seed: int
     test_below: float

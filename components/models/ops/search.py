@@ -25,7 +25,6 @@ def search(
         rows: row indices of the F features of each item, integers ``[B, L, F]``.
         mask: bool ``[B, L]``, false at padding.
         target: ``[B, F * width]``.
-        k: maximum number of found items.
 
     Returns:
         Three tensors ``[B, F * width]`` in the dtype of the target.

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from components.models.parameters import OneOptimizer
 
 
-__all__ = ["Optimizer", "make_optimizer", "one_optimizer"]
-
-
 def one_optimizer(parameters: OneOptimizer, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
     """One group of all variables, with the optimizer that the parameters name."""
     from components.models.optimizers.groups import OptimizerGroup

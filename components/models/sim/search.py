@@ -57,7 +57,6 @@ class Searched:
     """Search results.
 
     Attributes:
-        samples: number of clicked samples with a searchable history.
         examples: those with the longest histories, of distinct users.
         alike: share of the searched items in the candidate's category, mean over the samples; None if items have no
             category.

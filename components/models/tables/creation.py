@@ -69,11 +69,7 @@ class Survey:
 
 
 class PlacedTables:
-    """Creates this rank's table shards.
-
-    Args:
-        placements: table name to placement.
-    """
+    """Creates this rank's table shards."""
 
     def __init__(self, placements: Mapping[str, Placement], peers: Peers) -> None:
         self._placements, self._peers = placements, peers

@@ -114,7 +114,6 @@ class Peers(Protocol):
         Args:
             values: ``[N, ...]``, to send, ordered by receiving rank.
             counts: int32 ``[size]``, number of values for each rank; the sum is N.
-            name: the same on every rank.
 
         Returns:
             The received values, ordered by sending rank, and their number from each rank, int32 ``[size]``.

@@ -58,7 +58,6 @@ def plan_tables(
     first, to the rank with the most free memory.
 
     Args:
-        tables: all tables of the model.
         copies: bytes of a table with its optimizer state, as a multiple of the table's bytes.
 
     Returns:

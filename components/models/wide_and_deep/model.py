@@ -61,7 +61,6 @@ class Deep(tf.Module):
     Args:
         weights: source of fresh weights; tables start Glorot normal, kernels Glorot uniform.
         features: ids, or lists of ids, whose embeddings are summed.
-        dtype: of all layers but the output.
     """
 
     def __init__(

@@ -132,7 +132,6 @@ def compared(ours: Scores, theirs: Scores, clusters: np.ndarray | None) -> list[
     """ROC curves with confidence bands, their difference, and calibration.
 
     Args:
-        ours: scores of the trained model, with both labels.
         theirs: the champion's scores of the same samples.
         clusters: cluster of each sample, such as its user; None for independent samples.
     """

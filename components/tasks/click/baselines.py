@@ -32,7 +32,6 @@ class HistoryPair:
 
     Attributes:
         history: feature of the history, oldest item first, left-padded with 0.
-        unknown: the id of all unknown values, which says nothing about two items having it; 0 without a vocabulary.
     """
 
     target: str

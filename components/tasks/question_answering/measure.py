@@ -58,12 +58,7 @@ def windows_and_spans(
 def match_answers(
     windows: Windows, impossible: np.ndarray, spans: Spans, tables: QuestionTables, settings: AnswerSettings
 ) -> MatchedAnswers:
-    """Answers questions.
-
-    Args:
-        windows: all windows of the questions.
-        settings: when a question is left unanswered.
-    """
+    """Answers questions."""
     found = answers(windows, impossible, spans)
     texts = [
         tables.text(question, begin, end) if begin >= 0 else ""

@@ -22,11 +22,7 @@ _OUTPUTS = (SPAN_STARTS, SPAN_ENDS, SPAN_SCORES, IMPOSSIBLE)
 
 
 class AnswerMetrics(tf.Module):
-    """EM and F1 of a split; nothing while training, since only whole questions have answers.
-
-    Args:
-        settings: when a question is left unanswered.
-    """
+    """EM and F1 of a split; nothing while training, since only whole questions have answers."""
 
     def __init__(self, training: bool, settings: AnswerSettings) -> None:
         super().__init__()

@@ -66,10 +66,6 @@ def _digest(spec: Mapping[str, Any]) -> str:
 class Attempts:
     """Creates the jobs of a training, one at a time.
 
-    Args:
-        body: attempt number to the object to create.
-        owner: added to the owner references of an adopted job.
-
     Attributes:
         current: name of the job to delete if this process fails; empty is none.
     """

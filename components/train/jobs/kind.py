@@ -52,7 +52,6 @@ class JobKind(Kind):
 
         Args:
             pods: of the job, which is neither suspended nor being deleted.
-            known: name to uid of the workers seen running.
         """
         workers = {pod["metadata"]["name"]: pod for pod in pods if self._role(pod) == self.worker}
         for name, pod in workers.items():

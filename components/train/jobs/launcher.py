@@ -41,7 +41,6 @@ class JobLauncher:
 
     Args:
         training: name of the training; see ``components.train.jobs.attempts.training_name``.
-        body: attempt number and a worker's arguments to the object to create.
         namespace: that the job settings name, if any, for messages.
         queue: LocalQueue that admits the jobs, if any.
         owner: for the owner references of adopted jobs, if any.

@@ -151,7 +151,6 @@ def run_processes(
     children and theirs are stopped first.
 
     Args:
-        environments: complete ones, one a child.
         line: called with the child's number, "stdout" or "stderr" and a line without its newline, by one thread at a
             time.
 

@@ -27,14 +27,12 @@ class Benchmark:
 
     Attributes:
         throughput: samples per second over all ranks and all measured steps, including the wait for batches.
-        throughput_std: its standard deviation over steps.
         time: seconds of all steps, including warm-up.
         step_mean: milliseconds from receiving a batch to its result, on the slowest rank.
         latency_mean: milliseconds from requesting a batch to its result, on the slowest rank.
         latency_p90: its 90th percentile.
         latency_p95: its 95th percentile.
         latency_p99: its 99th percentile.
-        samples: of these steps, over all ranks.
         sent_bytes: bytes that a rank sends per step, the mean over ranks
             (``components.train.loop.ranks.Ranks.sent_bytes``).
     """

@@ -33,7 +33,6 @@ class Samples(NamedTuple):
     """The samples that a run reads.
 
     Attributes:
-        trained: part of the training split that trains.
         measured: prefix of the metrics of the scored samples, TEST or VALIDATION; empty if none are scored.
     """
 
@@ -48,11 +47,7 @@ class Samples(NamedTuple):
         return self.split == TRAIN
 
     def files(self, spec: FeatureSpec, split: str, global_batch_size: int, ranks: list[int], size: int) -> list[int]:
-        """Numbers of a split's files that these ranks read.
-
-        Args:
-            global_batch_size: samples of a step over all ranks.
-        """
+        """Numbers of a split's files that these ranks read."""
         rows = rows_per_file(spec, split) if split in (TRAIN, self.split) else []
         if rows is None:
             return list(range(len(spec.files(split))))
@@ -130,9 +125,6 @@ class TrainingData:
 
     def positions(self, epoch: int, finished_steps: int, first_step: int = 0) -> Iterator[np.ndarray]:
         """Of each of ``training_batches``: number of the step and index of its first sample.
-
-        Args:
-            finished_steps: steps of earlier epochs.
 
         Yields:
             int32 ``[2]``, as for ``components.models.draws.draws_at``.

@@ -46,7 +46,6 @@ class LossScale(tf.Module):
         """Checks the gradients, calls ``update`` and adjusts the factor.
 
         Args:
-            gradients: scaled, summed over the ranks.
             agreed: reduces "this rank's gradients are finite" over all ranks, bool scalar to bool scalar.
         """
         if not self.enabled:

@@ -27,10 +27,8 @@ class TrainingProgress:
         tables: each rank's parts of sharded variables (``components.train.loop.shards.layout_of``).
         average_decay: decay of the weights' moving averages; 0 without averages.
         epoch: finished epochs, which is the index of the current epoch.
-        epochs: results of the finished epochs, as in training.json.
         best: name of the checkpoint of the best epoch so far; empty if none is kept.
         loss_sum: sum of this epoch's losses so far.
-        epoch_seconds: duration of this epoch so far.
     """
 
     seed: int

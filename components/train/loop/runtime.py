@@ -85,7 +85,6 @@ class Core:
     """One physical core.
 
     Attributes:
-        socket: its physical package.
         threads: its logical CPUs, lowest first.
     """
 

@@ -23,9 +23,6 @@ def begin(
 ) -> tuple[TrainingProgress, list[np.ndarray]]:
     """Gives a training its first state, on the first rank and on those with table shards; a collective operation.
 
-    Args:
-        session: with the parameters that name the start.
-
     Returns:
         The training's progress; and on the first rank the totals of the metrics of its epoch, if it resumes one.
     """

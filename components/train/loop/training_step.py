@@ -73,7 +73,6 @@ class StepOptions:
 
     Attributes:
         xla: compile the forward and backward pass; reductions and updates stay outside.
-        fp16_allreduce: sum dense gradients over the ranks in half precision.
         seed: of the model's random draws.
         micro: samples of a rank that are differentiated at a time; 0 for all of a batch.
         clip_norm: largest norm of all gradients together; 0 for no limit.

@@ -26,7 +26,6 @@ class Scorer:
         parameters: the train step's parameters of the task.
         rows: size to which ``score`` pads this rank's batches; 0 for no padding.
         unpack: a transferred batch to its features (``components.train.loop.transfer.Transfer.features``).
-        tables: side tables of the data, name to file.
 
     Attributes:
         run: maps a batch to the model's outputs.

@@ -40,7 +40,6 @@ class Taken:
     """The result of a warm start.
 
     Attributes:
-        rows: embedding rows among them, over all ranks.
         new: names of this model's weights that keep their initial values.
         unread: names of the earlier model's weights that this model has not.
     """

@@ -46,9 +46,7 @@ class JobSettings(PodSettings):
 
     Attributes:
         namespace: where the objects run; empty is the namespace of the step's own pod.
-        image_pull_policy: as in a pod.
         service_account: of the pods; it needs no rights in Kubernetes, only in the object storage.
-        affinity: as in a pod.
         launcher_node_selector: label: value of the launcher's node.
         queue: LocalQueue of Kueue that admits the job; empty is none.
         scheduler: name of the scheduler, such as volcano; empty is the cluster's default.

@@ -40,11 +40,7 @@ _SHORT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT":
 
 
 class Kubernetes(ApiServer):
-    """An API server.
-
-    Attributes:
-        namespace: where kfrec is installed.
-    """
+    """An API server."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__()
