@@ -56,8 +56,9 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not _handling.acquire(blocking=False):
         yield
         return
+    if with_descendants:
+        import psutil  # noqa: F401 -- a signal handler is no place for a first import
     numbers = (signal.SIGTERM, signal.SIGINT)
-
     asked: list[int] = []
     requests: list[Stopped] = []
     repeats: list[threading.Timer] = []
