@@ -126,7 +126,7 @@ def descendants(pid: int) -> list[int]:
 
     try:
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
+    except psutil.Error:  # in a signal handler: a stop must not be lost
         return []
 
 
