@@ -119,12 +119,15 @@ class Catalogue:
                 "model was written without the counts of its sampled negatives; train again from the raw files"
             )
 
-    def encoded(self, users: pa.Array, histories: pa.Array) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def encoded(
+        self, users: pa.Array, histories: pa.Array, excluded: np.ndarray | int = 0
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Users as ``scores`` takes them.
 
         Args:
             users: ids, string ``[n]``.
             histories: lists of items, oldest first, ``[n]``.
+            excluded: number of further items that a first stage retrieves in vain, ``[n]``.
 
         Returns:
             The inputs, and the number of unknown ids of each user and history, ``[n]``.

@@ -56,7 +56,8 @@ def recommend(
         excluded: further items of each user that are no candidates; empty excludes none.
     """
     lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
-    inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists)
+    left_out_of = np.array([len(each) for each in excluded]) if excluded else 0
+    inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists, left_out_of)
     seen_by, is_popular = _places(catalogue, histories), catalogue.cold(lists)
     excluded_from = _places(catalogue, excluded or [()] * len(users))
     rows, chosen, values, flags, left = [], [], [], [], np.zeros(len(users), np.int64)

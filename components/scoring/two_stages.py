@@ -22,7 +22,7 @@ class _Users(NamedTuple):
     Attributes:
         retrieval: inputs of the first model.
         ranking: inputs of the second one.
-        seen: length of each user's history, ``[n]``.
+        seen: items of each user that are not listed, ``[n]``.
     """
 
     retrieval: Mapping[str, np.ndarray]
@@ -55,11 +55,14 @@ class TwoStages(Catalogue):
                 f"{len(ranking.names):,} of the ranking model; name models of the same items"
             )
 
-    def encoded(self, users: pa.Array, histories: pa.Array) -> tuple[_Users, np.ndarray]:  # type: ignore[override]
+    def encoded(  # type: ignore[override]
+        self, users: pa.Array, histories: pa.Array, excluded: np.ndarray | int = 0
+    ) -> tuple[_Users, np.ndarray]:
         """As of ``Catalogue``; unknown ids are the second model's."""
         first, _ = self._retrieval.encoded(users, histories)
         second, unknown = self._ranking.encoded(users, histories)
-        return _Users(first, second, pc.fill_null(pc.list_value_length(histories), 0).to_numpy()), unknown
+        seen = pc.fill_null(pc.list_value_length(histories), 0).to_numpy()
+        return _Users(first, second, seen + excluded), unknown
 
     def scores(self, users: _Users, count: int) -> Iterator[np.ndarray]:  # type: ignore[override]
         """As of ``Catalogue``, -inf for candidates that are not retrieved."""

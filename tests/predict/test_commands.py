@@ -218,7 +218,7 @@ def test_seen_items_are_listed_if_they_are_kept(served: Served, tmp_path: Path) 
     assert set(found["item"]) == set(served.items) and set(seen) & set(served.items) <= set(found["item"])
 
 
-def test_what_a_user_has_bought_is_left_out_and_what_he_saw_is_listed(served: Served, tmp_path: Path) -> None:
+def test_items_that_were_bought_are_left_out_and_viewed_ones_are_listed(served: Served, tmp_path: Path) -> None:
     (user, seen), (other, _) = list(newest(served).items())[:2]
     first = recommended([user, "--top=3", "--keep-seen"], tmp_path / "first.csv")["item"].tolist()
     pairs = [{"user": user, "item": item} for item in (*first[:2], "gone", first[0])]

@@ -41,6 +41,12 @@ def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Catalogue(load_raw_model(place / "first")), Catalogue(load_raw_model(place / "second"))
 
 
+def test_excluded_items_leave_room_for_others(models: tuple[Catalogue, Catalogue]) -> None:
+    first = recommend(TwoStages(*models, retrieved=3), ["U2"], [[]], 3).table["item"].to_pylist()
+    found = recommend(TwoStages(*models, retrieved=3), ["U2"], [[]], 3, excluded=[first])
+    assert found.candidates.tolist() == [3] and not set(found.table["item"].to_pylist()) & set(first)
+
+
 @pytest.mark.parametrize("keep_seen", [False, True])
 def test_the_best_of_the_retrieved_ones_are_listed(models: tuple[Catalogue, Catalogue], keep_seen: bool) -> None:
     found = recommend(TwoStages(*models, retrieved=8), USERS, HISTORIES, 5, keep_seen=keep_seen)
