@@ -45,8 +45,8 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
     """Turns SIGTERM and Ctrl-C into ``Stopped``; a second signal does not disturb the cleanup.
 
     After a signal, ``Stopped`` is the one exception that leaves the block. A signal may arrive in the middle of a
-    library's native code, such as an import of pydantic's, which then raises its own error instead; or in a finalizer
-    or a weak reference's callback, where Python drops every exception: the signal is then sent again.
+    library's native code, such as an import of pydantic's, which then raises its own error instead; or where Python
+    drops every exception, as in a finalizer or while it compiles a module: the signal is then sent again.
 
     Signal handlers exist in the main thread only: in another thread, and within another such block, this does nothing.
 
@@ -61,30 +61,35 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
     numbers = (signal.SIGTERM, signal.SIGINT)
     asked: list[int] = []
     requests: list[Stopped] = []
-    repeats: list[threading.Timer] = []
+    is_dropped, has_ended = threading.Event(), threading.Event()
+    references = 0  # to a request that nobody raises or handles
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
+        nonlocal references
         if not requests:
             if with_descendants:
                 asked.extend(descendants(os.getpid()))
                 _send(asked, signal.SIGTERM)
             requests.append(Stopped(number))
+            references = sys.getrefcount(requests[0])
+            threading.Thread(target=send_again, daemon=True).start()
+        elif not is_dropped.is_set():
+            return
+        is_dropped.clear()
         raise requests[0]
 
-    def dropped(what: sys.UnraisableHookArgs) -> None:
+    def send_again() -> None:
+        while not has_ended.wait(_AGAIN_SECONDS):
+            if sys.getrefcount(requests[0]) == references:
+                is_dropped.set()
+                os.kill(os.getpid(), requests[0].number)
+
+    def unraisable(what: sys.UnraisableHookArgs) -> None:
         if not requests or what.exc_value is not requests[0]:
             report(what)
-            return
-        for each in numbers:
-            signal.signal(each, stop)
-        # Not at once: this function runs where exceptions are dropped.
-        repeats.append(threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), requests[0].number)))
-        repeats[-1].start()
 
     earlier = {number: signal.signal(number, stop) for number in numbers}
-    report, sys.unraisablehook = sys.unraisablehook, dropped
+    report, sys.unraisablehook = sys.unraisablehook, unraisable
     try:
         yield
     except Exception as error:
@@ -92,9 +97,8 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
             raise requests[0] from error
         raise
     finally:
+        has_ended.set()
         sys.unraisablehook = report
-        for repeat in repeats:
-            repeat.cancel()
         _await_end(asked)
         for number, handler in earlier.items():
             signal.signal(number, handler)

@@ -173,8 +173,9 @@ def run_processes(
                 child = _start(command, environment)
                 children.append(child)
                 for name, stream in (("stdout", child.stdout), ("stderr", child.stderr)):
-                    readers.append(threading.Thread(target=forward, args=(number, name, stream), daemon=True))
-                    readers[-1].start()
+                    reader = threading.Thread(target=forward, args=(number, name, stream), daemon=True)
+                    reader.start()
+                    readers.append(reader)
                 threading.Thread(target=lambda child=child: ended.put(child.wait()), daemon=True).start()
             status = next((status for status in (ended.get() for _ in children) if status), 0)
             if status:
@@ -184,6 +185,8 @@ def run_processes(
             return status
         finally:
             _stop(children)
+            for reader in readers:
+                reader.join(1.0)  # one that still writes while Python shuts down would abort this process
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
