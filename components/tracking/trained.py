@@ -41,12 +41,12 @@ def log_start(run: TrackedRun, parameters: Mapping[str, Any], data: Artifact, ur
         parameters: of the step, as its manifest records them; a seed that is drawn is logged by ``complete_training``.
         uri: URI of the records, if not the artifact's folder.
     """
-    trained = _trained(parameters, data)
+    choices = {name: str(parameters[name]) for name in ("model_type", "task")}
+    declared = [p for p in parameters_of(STEPS["train"].parameters(choices)) if p.name in parameters]
+    trained = _trained({p.name: parameters[p.name] for p in declared}, data)
     if run.tags.get(_COMPLETE) or run.tags.get(_TRAINED) != trained:
         run.set_tags({_TRAINED: trained, _COMPLETE: "", **began_now()})
-    choices = {name: str(parameters[name]) for name in ("model_type", "task")}
-    declared = parameters_of(STEPS["train"].parameters(choices))
-    logged = [p for p in declared if p.name in parameters and p.name not in _NOT_LOGGED]
+    logged = [p for p in declared if p.name not in _NOT_LOGGED]
     values = {p.pipeline_name: parameters[p.name] for p in logged}
     if values[_SEED] < 0:
         del values[_SEED]
@@ -58,7 +58,11 @@ def log_start(run: TrackedRun, parameters: Mapping[str, Any], data: Artifact, ur
 
 
 def _trained(parameters: Mapping[str, Any], data: Artifact) -> str:
-    """A digest of all that a training which resumes must share with the one before it."""
+    """A digest of all that a training which resumes must share with the one before it.
+
+    Args:
+        parameters: that the step declares; a model in storage also records those of its worker.
+    """
     fixed = {name: value for name, value in parameters.items() if name not in (*MAY_CHANGE, "load_checkpoint_path")}
     return hashlib.sha256(json.dumps([fixed, data.digest], sort_keys=True).encode()).hexdigest()[:16]
 

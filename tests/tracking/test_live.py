@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from mlflow.exceptions import MlflowException
 from components.artifacts import open_artifact
 from components.errors import KfrecError
 from components.lifetime import Stopped
-from components.steps.catalog import STEPS, LaunchParameters
+from components.parameters import parameters_of
+from components.steps.catalog import STEPS, LaunchParameters, worker_parameters
+from components.steps.recorded import recorded
 from components.tracking.live import training_run
 from components.tracking.run import tracked_run
 from components.tracking.trained import complete_training
@@ -116,6 +119,20 @@ def test_epochs_and_steps_are_in_mlflow_before_the_step_ends(data: Path, store: 
     train(parameters("live"), tfrecord=data, model=tmp_path / "model", launcher=Watched(look))
     assert seen == [[2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30]]
     assert require_whole(store, "live", tmp_path / "model").info.status == "FINISHED"
+
+
+def test_a_model_that_workers_recorded_in_storage_completes_the_run_of_its_step(
+    data: Path, store: str, tmp_path: Path
+) -> None:
+    step = parameters("storage")
+    train(step, tfrecord=data, model=tmp_path / "model", launcher=InProcess())
+    kind = worker_parameters(step.model_type, step.task)
+    shared = {p.name: getattr(step, p.name) for p in parameters_of(kind) if hasattr(step, p.name)}
+    model = replace(open_artifact(tmp_path / "model"), parameters=recorded(kind(**shared)))
+    with tracked_run("curves", "storage", "train") as run:
+        run.set_tags({"kfrec.trained_model": ""})
+        complete_training(run, model, open_artifact(data))
+    require_whole(store, "storage", tmp_path / "model")
 
 
 @pytest.fixture
