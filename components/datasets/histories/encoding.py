@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.histories.catalogue import PairCounts, count_pairs, read_catalogue
+from components.datasets.histories.filters import Amount
 from components.errors import KfrecError
 from components.feature_spec.values import earlier_vocabulary, encoding_values
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
@@ -159,7 +160,26 @@ def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
     return unknown / reviews if reviews else 0.0
 
 
-def write_encoded(histories: Path, workflow: Workflow, before: int | None, output: Path) -> PairCounts:
+@dataclass(frozen=True)
+class Unknown:
+    """What the vocabulary of a partition lacks.
+
+    Attributes:
+        items: hashes of the items, uint64.
+    """
+
+    users: int
+    events: int
+    items: np.ndarray
+
+
+def amount_of(unknown: Sequence[Unknown]) -> Amount:
+    """What the vocabulary of all partitions lacks; the events are those of unknown items."""
+    items = np.unique(np.concatenate([each.items for each in unknown]))
+    return Amount(sum(each.users for each in unknown), sum(each.events for each in unknown), len(items))
+
+
+def write_encoded(histories: Path, workflow: Workflow, before: int | None, output: Path) -> tuple[PairCounts, Unknown]:
     """Encodes one partition and groups the reviews by user; returns the reviews per (item, category) pair.
 
     Args:
@@ -167,7 +187,8 @@ def write_encoded(histories: Path, workflow: Workflow, before: int | None, outpu
         output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list and new_list, one row
             a user.
     """
-    ids = workflow.transform(_read(str(histories)))
+    names = _read(str(histories))
+    ids = workflow.transform(names)
     uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
     # The category of an item is that of the vocabulary's catalogue: the model has no other when it serves.
     cats = np.where(items == NVTABULAR_UNKNOWN, np.int32(NVTABULAR_UNKNOWN), cats)
@@ -185,7 +206,10 @@ def write_encoded(histories: Path, workflow: Workflow, before: int | None, outpu
     }
     pq.write_table(pa.table(columns), output, compression="lz4")
     counted = slice(None) if before is None else times < before
-    return count_pairs(items[counted], cats[counted])
+    lacking = items == NVTABULAR_UNKNOWN
+    unknown = pd.util.hash_array(names["item"][lacking].unique().astype(object), categorize=False)
+    unknown_users = int(np.count_nonzero(uids[starts] == NVTABULAR_UNKNOWN))
+    return count_pairs(items[counted], cats[counted]), Unknown(unknown_users, int(lacking.sum()), unknown)
 
 
 def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:

@@ -11,6 +11,7 @@ from dask import delayed
 
 from components.datasets.histories import encoding
 from components.datasets.histories.catalogue import PairCounts, PopularityCounter, write_catalogue
+from components.datasets.histories.filters import Amount, report
 from components.datasets.histories.negatives import pool_by_popularity, pool_by_time, recent_counts
 from components.datasets.histories.parameters import CONTEMPORARY, EXCLUDE, KEEP, LAST_ITEM, NONE, POPULARITY
 from components.datasets.histories.sample_files import write_samples
@@ -36,6 +37,7 @@ class EncodedData:
         vocabulary: "fitted", "kept", or "refitted" if too many values were out of vocabulary.
         out_of_vocabulary_rate: share of reviews of items outside the given vocabulary.
         sampling: how targets and negatives were chosen, for the metadata.
+        unknown: users, events and items that the vocabulary lacks.
     """
 
     histories: tuple[Path, ...]
@@ -46,6 +48,7 @@ class EncodedData:
     vocabulary: str
     out_of_vocabulary_rate: float
     sampling: dict[str, Any]
+    unknown: Amount
 
 
 def select_histories(
@@ -55,8 +58,8 @@ def select_histories(
     metadata: Path,
     parameters: PreprocessReviews,
     scratch: Path,
-) -> list[Histories]:
-    """The histories of users with enough reviews; one file for each partition that has any.
+) -> tuple[list[Histories], dict[str, dict[str, int]]]:
+    """The histories of users with enough reviews, one file for each partition that has any; and what filters left out.
 
     Raises:
         KfrecError: no user or training sample is left, or no item has a category.
@@ -64,7 +67,7 @@ def select_histories(
     task = delayed(write_histories, pure=False)
     shortest, ties_by_item = parameters.shortest_sequence_for_user, parameters.split == LAST_ITEM
     tasks = [
-        task(users, items, shortest, ties_by_item, scratch / f"histories-{index}.parquet")
+        task(users, items, shortest, ties_by_item, parameters.excludes_seen, scratch / f"histories-{index}.parquet")
         for index, users in enumerate(partitions)
     ]
     with progress("sorting histories", len(partitions), "partitions") as bar:
@@ -91,7 +94,8 @@ def select_histories(
             f"{metadata}: gives no reviewed item a category; is it the metadata of these reviews, "
             "with lists of lists under categories?"
         )
-    return [histories for histories in results if histories.path is not None]
+    filters = report((histories.filtered for histories in results), parameters)
+    return [histories for histories in results if histories.path is not None], filters
 
 
 def encode_histories(
@@ -128,13 +132,15 @@ def encode_histories(
     counter = PopularityCounter()
     with progress("encoding", reviews, "reviews") as bar:
 
-        def ended(number: int, popularity: PairCounts) -> None:
-            counter.add(popularity)
+        def ended(number: int, result: tuple[PairCounts, encoding.Unknown]) -> None:
+            counter.add(result[0])
             bar.advance(histories[number].reviews)
 
         task = delayed(encoding.write_encoded, pure=False)
         tasks = [task(path, encoder.workflow, train_end, to) for path, to in zip(files, outputs, strict=True)]
-        in_order(workers, tasks, ended)
+        unknown = encoding.amount_of([each for _, each in in_order(workers, tasks, ended)])
+    if unknown.events:
+        print(f"{unknown} are unknown: the vocabulary, of what trains, lacks them", flush=True)
     popularity = counter.popularity()
     largest = cardinalities["item"]
     write_catalogue(popularity, encoder.catalogue, largest, output)
@@ -161,6 +167,7 @@ def encode_histories(
             "seen_items": EXCLUDE if parameters.excludes_seen else KEEP,
             **(asdict(cuts) if cuts else {}),
         },
+        unknown,
     )
 
 

@@ -9,7 +9,7 @@ NVTabular takes two seconds to import, so modules that need it are imported in f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
     parameters, scratch = job.parameters, job.scratch
     partitions = read.runs.partitions_of(parameters.reviews_per_partition)
     with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
-        histories = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
+        histories, filters = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
         reviews = sum(part.reviews for part in histories)
         _warn_of_lacking(reviews, sum(part.with_category for part in histories))
         if parameters.split == LAST_ITEM:
@@ -73,6 +73,7 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
         "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
         "raw_rows": job.raw.rows.get(read.table, read.runs.rows),
         "sampling": encoded.sampling,
+        "filters": filters | {"unknown": asdict(encoded.unknown)},
     }
     best = None if job.generation is None or not parameters.has_negatives else best_auc(job.generation, parameters)
     if best is not None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from components.datasets.histories.filters import FIRST_EVENT, PASSES, SEEN_ITEM, SHORT_USER, Filtered
 from components.errors import KfrecError
 from components.random_draws import mixed
 from components.workflows.key_runs import KeyRange, KeyRuns
@@ -86,6 +87,7 @@ class Histories:
         path: a parquet file of the schema ``HISTORY``, sorted by user and time; None if no user is left.
         with_category: of these, reviews of items with a category.
         longest: reviews of the most active user, kept or not.
+        filtered: what the filters left out.
         tied: of the kept reviews, those of another item at the time of the user's review before.
     """
 
@@ -94,16 +96,20 @@ class Histories:
     reviews: int
     with_category: int
     longest: int
+    filtered: Filtered
     tied: int = 0
 
 
-def write_histories(users: KeyRange, items: Path, shortest: int, ties_by_item: bool, output: Path) -> Histories:
+def write_histories(
+    users: KeyRange, items: Path, shortest: int, ties_by_item: bool, excludes_seen: bool, output: Path
+) -> Histories:
     """Drops users with fewer than ``shortest`` reviews, sorts each user's reviews by time, adds the category.
 
     Args:
         items: Arrow file of the schema ``sorting.ITEM``; the first row of an item wins.
         ties_by_item: whether reviews of one time are in the order of their asins, as published. That order tells which
             of them comes next; the other one, by a hash of user and asin, does not.
+        excludes_seen: whether a target must be the user's first review of the item.
 
     Raises:
         KfrecError: two users share a key.
@@ -112,26 +118,44 @@ def write_histories(users: KeyRange, items: Path, shortest: int, ties_by_item: b
     names = reviews["reviewerID"].combine_chunks().dictionary_encode().indices.to_numpy()
     lengths = np.bincount(names) if len(names) else np.zeros(0, np.int64)
     longest = int(lengths.max(initial=0))
+    is_short = lengths[names] < shortest
+    left_out = reviews.filter(pa.array(is_short))
     if longest < shortest:
-        return Histories(None, 0, 0, 0, longest)
-    reviews = reviews.filter(pa.array(lengths[names] >= shortest))
+        return Histories(None, 0, 0, 0, longest, _filtered(left_out))
+    reviews = reviews.filter(pa.array(~is_short))
     reviews = reviews.take(pa.array(_by_user_and_time(reviews, ties_by_item))).combine_chunks()
 
     keys = reviews["user_key"].to_numpy()
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
     if len(starts) != (lengths >= shortest).sum():
         raise _one_key(reviews)
-    categories = _categories(reviews["asin"], items)
+    categories, is_new = _categories(reviews["asin"], items), _first_of_each_item(reviews, starts)
     columns = [
         reviews["user_key"],
         reviews["reviewerID"],
         reviews["asin"],
         categories.fill_null(NO_CATEGORY),
         reviews["unixReviewTime"],
-        pa.array(_first_of_each_item(reviews, starts)),
+        pa.array(is_new),
     ]
     pq.write_table(pa.table(columns, schema=HISTORY), output)
-    return Histories(output, len(starts), len(keys), len(keys) - categories.null_count, longest, _ties(reviews))
+    filters = np.where(is_new | (not excludes_seen), PASSES, SEEN_ITEM)
+    filters[starts] = FIRST_EVENT
+    filtered = _filtered(left_out, (reviews, filters))
+    with_category = len(keys) - categories.null_count
+    return Histories(output, len(starts), len(keys), with_category, longest, filtered, _ties(reviews))
+
+
+def _filtered(short: pa.Table, *others: tuple[pa.Table, np.ndarray]) -> Filtered:
+    """What the filters leave out.
+
+    Args:
+        short: reviews of users with few of them.
+        others: other reviews and the filter of each.
+    """
+    tables, filters = zip((short, np.full(len(short), SHORT_USER)), *others, strict=True)
+    reviews = pa.concat_tables(tables)
+    return Filtered(reviews["user_key"].to_numpy(), hashes_of(reviews["asin"]), np.concatenate(filters))
 
 
 def _ties(reviews: pa.Table) -> int:
