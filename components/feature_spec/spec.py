@@ -191,6 +191,21 @@ class FeatureSpec:
         values = best.items() if isinstance(best, dict) else ()
         return {str(name): float(value) for name, value in values if isinstance(value, (int, float))}
 
+    @property
+    def learns_histories(self) -> bool:
+        """Whether each item of a history is one that could be a target, so that models may learn it as one.
+
+        It is not where ``sampling`` of the metadata section ``encoding`` names other target_kinds than context_kinds.
+        """
+        targets, context = (set(self._sampling.get(name, ())) for name in ("target_kinds", "context_kinds"))
+        return targets == context
+
+    @property
+    def _sampling(self) -> Mapping[str, Any]:
+        encoding = self.metadata.get("encoding")
+        sampling = encoding.get("sampling") if isinstance(encoding, dict) else None
+        return sampling if isinstance(sampling, dict) else {}
+
     def column(self, feature: str) -> str:
         """The name of a feature's column in parquet: its own, unless the metadata section ``columns`` names another."""
         return str(self.metadata.get(COLUMNS, {}).get(feature, feature))

@@ -90,6 +90,15 @@ def test_validation_learns_only_the_target_and_drawn_samples_nothing(model: SasR
     np.testing.assert_array_equal(terms[NEXT_ITEM].count, [1, 0, 1, 1])
 
 
+def test_only_the_target_is_learned_after_histories_of_other_kinds_of_events(model: SasRec) -> None:
+    noted = {"encoding": {"sampling": {"target_kinds": ["purchase"]}}}
+    other = SasRec(SMALL, replace(spec_of(), metadata=noted), seed=1)
+    _, terms = other.loss_terms(batch(HISTORIES, TARGETS), {}, ALL)
+    _, of_targets = model.loss_terms(batch(HISTORIES, TARGETS), {}, ALL, training=False)
+    np.testing.assert_allclose(terms[NEXT_ITEM].total, of_targets[NEXT_ITEM].total, rtol=1e-5)
+    assert terms[NEXT_ITEM].count.numpy().tolist() == [1] * len(TARGETS)
+
+
 def test_padding_changes_nothing(model: SasRec) -> None:
     longer = SasRec(SMALL, spec_of(LENGTH + 3), seed=1)
     for variable, other in zip(longer.variables, model.variables, strict=True):

@@ -86,17 +86,22 @@ def sequences(rows: int, seed: int) -> dict[str, np.ndarray]:
     return {"item": events[:, -1], "item_sequence": history}
 
 
-@pytest.fixture(scope="module")
-def baselines() -> NextItemBaselines:
+def fitted(*parts: dict[str, np.ndarray], **sampling: object) -> NextItemBaselines:
     features = [Feature("item", "int32", ITEMS), Feature("item_sequence", "int32", ITEMS, LENGTH)]
     spec = FeatureSpec(
         {feature.name: feature for feature in features},
         {},
         {Channel.TARGET: ("item",), Channel.POSITIVE: ("item_sequence",)},
+        {"encoding": {"sampling": sampling}},
     )
-    fitted = NextItemBaselines(spec, *features)
-    fitted.fit([sequences(300, 1)], [sequences(200, 2)])
-    return fitted
+    baselines = NextItemBaselines(spec, *features)
+    baselines.fit(parts[:1], parts[1:])
+    return baselines
+
+
+@pytest.fixture(scope="module")
+def baselines() -> NextItemBaselines:
+    return fitted(sequences(300, 1), sequences(200, 2))
 
 
 def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> None:
@@ -133,6 +138,15 @@ def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> N
         # Sums in another order may put near candidates in another one.
         assert abs(found[BASELINE][row] - rank(pairs)) <= 1
     assert (found[BASELINE] == 1).mean() > 0.5 > (found[POPULARITY] == 1).mean()
+
+
+def test_only_what_targets_are_counts_after_histories_of_other_kinds_of_events() -> None:
+    views = {"item": np.array([3, 3, 5]), "item_sequence": np.array([[1, 2, 1, 2], [0, 0, 0, 2], [0, 0, 0, 4]])}
+    found = fitted(views, target_kinds=["purchase"]).scores(
+        {"item": np.array([3, 5]), "item_sequence": np.array([[0, 0, 0, 2], [0, 0, 0, 4]])}
+    )
+    assert found[POPULARITY].tolist() == [1, 2]
+    assert found[BASELINE].tolist() == [1, 1]
 
 
 def test_an_unknown_target_is_a_miss_in_a_list_of_all_items(baselines: NextItemBaselines) -> None:

@@ -184,15 +184,15 @@ def write_encoded(histories: Path, workflow: Workflow, before: int | None, outpu
 
     Args:
         before: count only reviews before this moment, in nanoseconds since 1970; None counts all.
-        output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list and new_list, one row
-            a user.
+        output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list and flags_list, one
+            row a user.
     """
     names = _read(str(histories))
     ids = workflow.transform(names)
     uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
     # The category of an item is that of the vocabulary's catalogue: the model has no other when it serves.
     cats = np.where(items == NVTABULAR_UNKNOWN, np.int32(NVTABULAR_UNKNOWN), cats)
-    table = pq.read_table(histories, columns=["user_key", "time", "is_new"]).combine_chunks()
+    table = pq.read_table(histories, columns=["user_key", "time", "flags"]).combine_chunks()
     keys, times = table["user_key"].to_numpy(), table["time"].to_numpy()
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
     offsets = pa.array(np.r_[starts, len(keys)], pa.int32())
@@ -202,7 +202,7 @@ def write_encoded(histories: Path, workflow: Workflow, before: int | None, outpu
         "item_list": pa.ListArray.from_arrays(offsets, pa.array(items)),
         "cat_list": pa.ListArray.from_arrays(offsets, pa.array(cats)),
         "time_list": pa.ListArray.from_arrays(offsets, pa.array(times)),
-        "new_list": pa.ListArray.from_arrays(offsets, table["is_new"].combine_chunks().cast(pa.int8())),
+        "flags_list": pa.ListArray.from_arrays(offsets, table["flags"].combine_chunks()),
     }
     pq.write_table(pa.table(columns), output, compression="lz4")
     counted = slice(None) if before is None else times < before

@@ -14,13 +14,23 @@ import numpy as np
 from components.progress import warn
 
 # The filters in the order in which they apply; an event that passes all of them can be a target.
-SHORT_USER, FIRST_EVENT, SEEN_ITEM, PASSES = range(4)
+OTHER_KIND, SHORT_USER, OTHER_TARGET, FIRST_EVENT, SEEN_ITEM, PASSES = range(6)
 # Name, effect and remedy of each, in words; {} is a parameter.
 _FILTERS = (
+    (
+        "kinds",
+        "are left out, of neither target_kinds={target_kinds} nor context_kinds={context_kinds}",
+        "name more kinds to train on them, too",
+    ),
     (
         "shortest_sequence_for_user",
         "are left out by shortest_sequence_for_user={shortest_sequence_for_user}",
         "lower shortest_sequence_for_user to train on them, too",
+    ),
+    (
+        "target_kinds",
+        "are no targets by target_kinds={target_kinds}",
+        "name more kinds to learn from what these users do, too",
     ),
     ("first_event", "are no targets: their user has no event before them", "give more events of these users"),
     (
@@ -97,9 +107,10 @@ def report(filtered: Iterable[Filtered], parameters: object) -> dict[str, dict[s
     users = sum(amount.users for amount in amounts)
     told = []
     for (_, effect, remedy), amount in zip(_FILTERS, amounts, strict=False):
+        if not amount.events:
+            continue
         effect = effect.format_map(vars(parameters))
-        if amount.events:
-            told.append(f"{amount} {effect}")
+        told.append(f"{amount} {effect}")
         if amount.users > _FEW * users:
             message = f"data check: {amount.users:,} of {users:,} users {effect}; {remedy}"
             warn("preprocess", "users left out", message)

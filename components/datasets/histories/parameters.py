@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,7 +85,7 @@ class Sampling:
     seen_items: str = param(
         "auto",
         "Whether an item that the user reviewed before is excluded as a target and as a negative; auto excludes with "
-        "split=time, and keeps with split=last_item, as published",
+        "split=time, and keeps with split=last_item, as published, and where targets are of other kinds than histories",
         choices=("auto", EXCLUDE, KEEP),
     )
     max_sequence_length: int = param(100, "Longest positive history of a sample", unit="items", at_least=2)
@@ -119,7 +119,19 @@ class Sampling:
     @property
     def excludes_seen(self) -> bool:
         """Whether items that the user reviewed before are neither targets nor negatives."""
-        return (_AUTO[self.split][1] if self.seen_items == "auto" else self.seen_items) == EXCLUDE
+        if self.seen_items != "auto":
+            return self.seen_items == EXCLUDE
+        return _AUTO[self.split][1] == EXCLUDE and self.learns_histories
+
+    @property
+    def chosen_kinds(self) -> Mapping[str, Sequence[str]]:
+        """The kinds of target_kinds and context_kinds, for the metadata; without an entry where all are."""
+        return {}
+
+    @property
+    def learns_histories(self) -> bool:
+        """Whether each item of a history is one that could be a target."""
+        return True
 
     @property
     def window(self) -> int:

@@ -12,11 +12,12 @@ from dask import delayed
 from components.datasets.histories import encoding
 from components.datasets.histories.catalogue import PairCounts, PopularityCounter, write_catalogue
 from components.datasets.histories.filters import Amount, report
+from components.datasets.histories.kinds import Kinds
 from components.datasets.histories.negatives import pool_by_popularity, pool_by_time, recent_counts
 from components.datasets.histories.parameters import CONTEMPORARY, EXCLUDE, KEEP, LAST_ITEM, NONE, POPULARITY
 from components.datasets.histories.sample_files import write_samples
 from components.datasets.histories.samples import samples_of
-from components.datasets.histories.sorting import Histories, write_histories
+from components.datasets.histories.sorting import Histories, Selection, write_histories
 from components.datasets.histories.splits import TEST, TRAIN, VALIDATION, Cuts, cuts_by_time
 from components.errors import KfrecError
 from components.progress import progress
@@ -56,6 +57,7 @@ def select_histories(
     partitions: Sequence[KeyRange],
     items: Path,
     metadata: Path,
+    kinds: Kinds,
     parameters: PreprocessReviews,
     scratch: Path,
 ) -> tuple[list[Histories], dict[str, dict[str, int]]]:
@@ -65,10 +67,10 @@ def select_histories(
         KfrecError: no user or training sample is left, or no item has a category.
     """
     task = delayed(write_histories, pure=False)
-    shortest, ties_by_item = parameters.shortest_sequence_for_user, parameters.split == LAST_ITEM
+    shortest = parameters.shortest_sequence_for_user
+    selection = Selection(kinds, shortest, parameters.split == LAST_ITEM, parameters.excludes_seen)
     tasks = [
-        task(users, items, shortest, ties_by_item, parameters.excludes_seen, scratch / f"histories-{index}.parquet")
-        for index, users in enumerate(partitions)
+        task(users, items, selection, scratch / f"histories-{index}.parquet") for index, users in enumerate(partitions)
     ]
     with progress("sorting histories", len(partitions), "partitions") as bar:
         results = in_order(workers, tasks, lambda number, histories: bar.advance())
@@ -165,6 +167,7 @@ def encode_histories(
             "split": parameters.split,
             "negatives": _negatives(parameters),
             "seen_items": EXCLUDE if parameters.excludes_seen else KEEP,
+            **parameters.chosen_kinds,
             **(asdict(cuts) if cuts else {}),
         },
         unknown,
@@ -212,6 +215,7 @@ def write_splits(
 def _no_samples(split: str, parameters: PreprocessReviews, raw: Path) -> KfrecError:
     shortest = parameters.shortest_sequence_for_training if split == TRAIN else 1
     new = " of an item that is new to the user" if parameters.excludes_seen else ""
+    new += f" of the target_kinds {', '.join(kinds)}" if (kinds := parameters.chosen_kinds.get("target_kinds")) else ""
     if parameters.split == LAST_ITEM:
         return KfrecError(
             f"{raw}: no {split} sample is left: no user has a target{new} with {shortest} reviews before it"

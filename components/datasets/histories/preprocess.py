@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.datasets.definition import PreprocessJob
+from components.datasets.histories.kinds import EVERY_KIND, Kinds
 from components.datasets.histories.parameters import LAST_ITEM
 from components.datasets.histories.sample_files import SAMPLE
 from components.datasets.histories.sorting import NO_CATEGORY
@@ -48,6 +49,7 @@ class Read:
     reviews: Path
     metadata: Path
     malformed: int
+    kinds: Kinds = EVERY_KIND
 
 
 def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mapping[str, int]:
@@ -59,7 +61,9 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
     parameters, scratch = job.parameters, job.scratch
     partitions = read.runs.partitions_of(parameters.reviews_per_partition)
     with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
-        histories, filters = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
+        histories, filters = select_histories(
+            workers, partitions, read.items, read.metadata, read.kinds, parameters, scratch
+        )
         reviews = sum(part.reviews for part in histories)
         _warn_of_lacking(reviews, sum(part.with_category for part in histories))
         if parameters.split == LAST_ITEM:

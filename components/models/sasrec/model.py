@@ -37,7 +37,8 @@ class SasRec(tf.Module):
         p(i | i_1, ..., i_t) = exp(h_t . e_i) / sum over the items j of exp(h_t . e_j)
 
     Position 0 is the beginning, before the first item, so a user without a history gets what users begin with. In
-    training, every item of a history is a target, given those before it.
+    training, every item of a history is a target, given those before it, unless histories hold other kinds of events
+    than targets.
 
     Args:
         amp: whether to compute in float16; weights, norms, softmaxes, logits and losses stay float32.
@@ -73,6 +74,7 @@ class SasRec(tf.Module):
         )
         self.tables = {self._target: Table(self.items, 0, rows)}
         self._dtype = tf.float16 if amp else tf.float32
+        self._learns_histories = spec.learns_histories
         vocabulary = spec.vocabulary_of(self._target)
         # Ids up to that of unknown items are none: the padding is 0.
         self._first = (vocabulary.unknown if vocabulary else 0) + 1
@@ -94,7 +96,9 @@ class SasRec(tf.Module):
         chosen = only_label(targets) > 0.5 if targets else tf.ones_like(target, tf.bool)
         following = tf.concat([history[:, 1:], target[:, tf.newaxis]], 1)
         learned = (following >= self._first) & chosen[:, tf.newaxis]
-        places = tf.where(learned if training else learned & (tf.range(history.shape[1]) == history.shape[1] - 1))
+        if not (training and self._learns_histories):
+            learned &= tf.range(history.shape[1]) == history.shape[1] - 1
+        places = tf.where(learned)
         states = tf.gather_nd(self._states(history, training), places)
         wanted = tf.gather_nd(following, places)
         losses = (

@@ -41,6 +41,7 @@ class NextItemBaselines:
         self._rows = (target.cardinality or 0) + 1
         vocabulary = spec.vocabulary_of(target.name)
         self._unknown = vocabulary.unknown if vocabulary else 0
+        self._learns_histories = spec.learns_histories
         self._popularity = np.zeros(0)
         self._followers: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
@@ -56,9 +57,11 @@ class NextItemBaselines:
         counts, keys, weights = np.zeros(self._rows), [], []
         for samples in chain(first, second):
             events = self._events(samples)
-            counts += np.bincount(events.ravel(), minlength=self._rows)
+            # Only the target counts where items of a history are of other kinds of events.
+            counted = slice(None) if self._learns_histories else slice(-1, None)
+            counts += np.bincount(events[:, counted].ravel(), minlength=self._rows)
             for apart in range(1, _APART + 1):
-                before, after = events[:, :-apart], events[:, apart:]
+                before, after = events[:, :-apart][:, counted], events[:, apart:][:, counted]
                 pairs = (before > 0) & (after > 0) & (before != after)
                 keys.append(before[pairs].astype(np.int64) * self._rows + after[pairs])
                 weights.append(np.full(len(keys[-1]), 1.0 / apart))
