@@ -201,6 +201,14 @@ class FeatureSpec:
         return targets == context
 
     @property
+    def counts_targets(self) -> bool:
+        """Whether the counts of a vocabulary of items, see ``values.read_counts``, are of events such as targets are.
+
+        They are not with other kinds of events in histories, and not of events with weights.
+        """
+        return self.learns_histories and not self._sampling.get("weighted")
+
+    @property
     def _sampling(self) -> Mapping[str, Any]:
         encoding = self.metadata.get("encoding")
         sampling = encoding.get("sampling") if isinstance(encoding, dict) else None

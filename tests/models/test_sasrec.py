@@ -99,6 +99,13 @@ def test_only_the_target_is_learned_after_histories_of_other_kinds_of_events(mod
     assert terms[NEXT_ITEM].count.numpy().tolist() == [1] * len(TARGETS)
 
 
+def test_a_softmax_over_a_batch_needs_the_counts_of_targets() -> None:
+    for sampling in ({"weighted": True}, {"target_kinds": ["purchase"]}):
+        spec = replace(spec_of(), metadata={"encoding": {"sampling": sampling}})
+        with pytest.raises(KfrecError, match=r"softmax=batch is corrected by .*; set softmax=all_items"):
+            SasRec(replace(SMALL, softmax="batch"), spec, seed=1)
+
+
 def test_padding_changes_nothing(model: SasRec) -> None:
     longer = SasRec(SMALL, spec_of(LENGTH + 3), seed=1)
     for variable, other in zip(longer.variables, model.variables, strict=True):

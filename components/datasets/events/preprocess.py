@@ -42,7 +42,7 @@ from components.workflows.tables import (
     columns_of,
 )
 from components.workflows.times import Times
-from components.workflows.values import DEFAULT_MISSING, IdCheck, texts, written_lists
+from components.workflows.values import DEFAULT_MISSING, IdCheck, numbers, texts, written_lists
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -76,12 +76,16 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         return write_data(job, read, earlier)
 
 
+# Parameters that name kinds.
+_OF_KINDS = ("target_kinds", "context_kinds", "kind_weights")
+
+
 class _Reader:
     """Reads tables into events."""
 
     def __init__(self, parameters: Any, tables: Sequence[Path]) -> None:
         self._parameters = parameters
-        place = "user_column, item_column, time_column, category_column or kind_column"
+        place = "user_column, item_column, time_column, category_column, kind_column or weight_column"
         self._stated = Stated(
             f"parameter {place}", "or write the file without quotes", "name the columns with the parameter header"
         )
@@ -111,11 +115,13 @@ class _Reader:
             read.append(parameters.category_column)
         if self._has_kind:
             read.append(parameters.kind_column)
-        elif parameters.chosen_kinds:
+        elif named := next((name for name in _OF_KINDS if getattr(parameters, name)), ""):
             raise KfrecError(
-                f"parameter {next(iter(parameters.chosen_kinds))}: {tables[0]} has no column {KIND_COLUMN!r}; name the "
+                f"parameter {named}: {tables[0]} has no column {KIND_COLUMN!r}; name the "
                 "column of the kinds with kind_column"
             )
+        if parameters.weight_column:
+            read.append(parameters.weight_column)
         self._kinds: dict[str, int] = {}
         self._layout = Layout(delimiter, names, tuple(dict.fromkeys(read)))
         self._times = Times(
@@ -162,10 +168,15 @@ class _Reader:
         values, wrong = self._times.read(batch.rows.column(own.time_column), DEFAULT_MISSING)
         refusals.add(wrong, own.time_column, f"not {self._times.what}")
         refusals.add(np.isnan(values), own.time_column, "no time")
+        weights = self._weights(batch, refusals)
         kept = pa.array(~refusals.refused)
         times = self._nanoseconds(batch.rows.column(own.time_column).filter(kept), values[~refusals.refused])
         kinds = self._codes(batch, kept)
-        columns = [names["user"].filter(kept), names["item"].filter(kept), pa.array(times), kinds]
+        weights = weights[~refusals.refused] * self._weight_of_kinds()[kinds.to_numpy()]
+        columns = [
+            *(names["user"].filter(kept), names["item"].filter(kept), pa.array(times)),
+            *(kinds, pa.array(weights.astype(np.float32))),
+        ]
         events = pa.table(columns, schema=EVENT)
         return events, self._categories(batch, events, kept)
 
@@ -192,6 +203,23 @@ class _Reader:
             )
         return pa.array(codes, pa.int8()).take(kinds.indices).fill_null(NO_KIND)
 
+    def _weights(self, batch: Batch, refusals: Refusals) -> np.ndarray:
+        """The weight of each row, 1 without a column of them."""
+        name = self._parameters.weight_column
+        if not name:
+            return np.ones(len(batch.rows))
+        values, _ = numbers(self._single(batch, "weight", name), DEFAULT_MISSING)
+        refusals.add(~(values >= 0), name, "no weight of at least 0")
+        return values
+
+    def _weight_of_kinds(self) -> np.ndarray:
+        """The weight of each code."""
+        weights = np.ones(MOST_KINDS + 1)
+        for kind, weight in self._parameters.weights_by_kind.items():
+            weights[self._kinds.get(kind, NO_KIND)] = weight
+        weights[NO_KIND] = 1
+        return weights
+
     def chosen_kinds(self) -> Kinds:
         """Which kinds are used, once all tables were read.
 
@@ -199,16 +227,19 @@ class _Reader:
             KfrecError: a parameter names a kind that no table has.
         """
 
-        def codes(parameter: str) -> frozenset[int] | None:
-            names = self._parameters.chosen_kinds.get(parameter)
-            if unknown := next((name for name in names or () if name not in self._kinds), ""):
+        own = self._parameters
+        given = {**own.chosen_kinds, "kind_weights": own.weights_by_kind}
+        for parameter, names in given.items():
+            if unknown := next((name for name in names if name not in self._kinds), ""):
                 raise KfrecError(
-                    f"parameter {parameter}: no event is of the kind {unknown!r}; column "
-                    f"{self._parameters.kind_column} has {', '.join(self._kinds) or 'none'}"
+                    f"parameter {parameter}: no event is of the kind {unknown!r}; column {own.kind_column} has "
+                    f"{', '.join(self._kinds) or 'none'}"
                 )
-            return frozenset(self._kinds[name] for name in names) if names else None
-
-        return Kinds(codes("target_kinds"), codes("context_kinds"))
+        targets, context = (
+            frozenset(self._kinds[name] for name in given[parameter]) if parameter in given else None
+            for parameter in ("target_kinds", "context_kinds")
+        )
+        return Kinds(targets, context)
 
     def _single(self, batch: Batch, role: str, name: str) -> pa.Array:
         """A column of one value a row."""

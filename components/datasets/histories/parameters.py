@@ -129,6 +129,11 @@ class Sampling:
         return {}
 
     @property
+    def has_weights(self) -> bool:
+        """Whether events count by a weight."""
+        return False
+
+    @property
     def learns_histories(self) -> bool:
         """Whether each item of a history is one that could be a target."""
         return True

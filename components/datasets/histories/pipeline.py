@@ -139,7 +139,8 @@ def encode_histories(
             bar.advance(histories[number].reviews)
 
         task = delayed(encoding.write_encoded, pure=False)
-        tasks = [task(path, encoder.workflow, train_end, to) for path, to in zip(files, outputs, strict=True)]
+        weighted = parameters.has_weights
+        tasks = [task(path, encoder.workflow, train_end, weighted, to) for path, to in zip(files, outputs, strict=True)]
         unknown = encoding.amount_of([each for _, each in in_order(workers, tasks, ended)])
     if unknown.events:
         print(f"{unknown} are unknown: the vocabulary, of what trains, lacks them", flush=True)
@@ -148,7 +149,7 @@ def encode_histories(
     write_catalogue(popularity, encoder.catalogue, largest, output)
     counted = popularity.by_item(largest)
     if parameters.is_contemporary:
-        pool = pool_by_time(outputs)
+        pool = pool_by_time(outputs, parameters.has_weights)
         end = train_end if train_end is not None else int(pool.times[-1]) + 1
         drawn = recent_counts(pool, largest, end, parameters.window)
     else:
@@ -168,6 +169,7 @@ def encode_histories(
             "negatives": _negatives(parameters),
             "seen_items": EXCLUDE if parameters.excludes_seen else KEEP,
             **parameters.chosen_kinds,
+            **({"weighted": True} if parameters.has_weights else {}),
             **(asdict(cuts) if cuts else {}),
         },
         unknown,

@@ -34,8 +34,8 @@ SECOND = 10**9
 TICK = 1e-9
 # A user, an item and a time in nanoseconds since 1970, by the names of the published reviews.
 REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixReviewTime", pa.int64())])
-# A review and the code of its kind.
-EVENT = pa.schema([*REVIEW, ("kind", pa.int8())])
+# A review, the code of its kind, and how much it counts.
+EVENT = pa.schema([*REVIEW, ("kind", pa.int8()), ("weight", pa.float32())])
 ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string()))])
 NO_CATEGORY = "no_category"
 HISTORY = pa.schema(
@@ -46,6 +46,7 @@ HISTORY = pa.schema(
         ("cat", pa.string()),
         ("time", pa.int64()),
         ("flags", pa.int8()),
+        ("weight", pa.float32()),
     ]
 )
 # Flags of a review: new to the user, as no history before it has the item; a target by its kind; in later histories.
@@ -83,9 +84,9 @@ def user_runs(folder: Path) -> KeyRuns:
 
 
 def without_kinds(reviews: pa.Table) -> pa.Table:
-    """Reviews of the schema ``REVIEW`` in that of ``EVENT``."""
-    kinds = pa.array(np.full(len(reviews), NO_KIND, np.int8))
-    return pa.table([*reviews.select(REVIEW.names).columns, kinds], schema=EVENT)
+    """Reviews of the schema ``REVIEW`` in that of ``EVENT``: of no kind and of weight 1."""
+    kinds, weights = np.full(len(reviews), NO_KIND, np.int8), np.ones(len(reviews), np.float32)
+    return pa.table([*reviews.select(REVIEW.names).columns, pa.array(kinds), pa.array(weights)], schema=EVENT)
 
 
 def hashes_of(names: pa.ChunkedArray) -> np.ndarray:
@@ -176,6 +177,7 @@ def write_histories(users: KeyRange, items: Path, selection: Selection, output: 
         categories.fill_null(NO_CATEGORY),
         reviews["unixReviewTime"],
         pa.array((NEW * is_new + TARGET * is_target + CONTEXT * is_context).astype(np.int8)),
+        reviews["weight"],
     ]
     pq.write_table(pa.table(columns, schema=HISTORY), output)
     before = np.cumsum(is_context) - is_context

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.contract import LOG_LIKELIHOOD, only_label
+from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec
 from components.feature_spec.values import read_counts, read_values
 from components.models.channels import read_channels
@@ -20,7 +21,7 @@ from components.models.layers.transformer import Sizes, Transformer, initial_ker
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table
-from components.models.sasrec import BATCH, SasRecParameters
+from components.models.sasrec import ALL_ITEMS, BATCH, SasRecParameters
 from components.models.sasrec.ranks import RankedTargets, rank_targets
 
 # Output: the rank of the target among all items, from 1.
@@ -75,6 +76,11 @@ class SasRec(tf.Module):
         self.tables = {self._target: Table(self.items, 0, rows)}
         self._dtype = tf.float16 if amp else tf.float32
         self._learns_histories = spec.learns_histories
+        if parameters.softmax == BATCH and not spec.counts_targets:
+            raise KfrecError(
+                f"parameter softmax={BATCH} is corrected by how often each item is a target, which data with weights "
+                f"or other kinds of events in histories do not tell; set softmax={ALL_ITEMS}"
+            )
         vocabulary = spec.vocabulary_of(self._target)
         # Ids up to that of unknown items are none: the padding is 0.
         self._first = (vocabulary.unknown if vocabulary else 0) + 1

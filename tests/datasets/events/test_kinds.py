@@ -101,10 +101,64 @@ def test_the_filters_tell_what_kinds_take(tmp_path: Path) -> None:
     assert sum(each["users"] for name, each in noted.items() if name != "unknown") == 40
 
 
+WEIGHTS = {"view": 0.25, "cart": 0.0, "purchase": 2.0}
+WEIGHED = {"kind_weights": "view=0.25, cart=0, purchase=2"}
+
+
+@pytest.mark.parametrize("split", ["last_item", "time"])
+def test_items_count_by_the_weights_of_their_events(tmp_path: Path, split: str) -> None:
+    found = made(tmp_path, {"e.csv": csv(EVENTS, HEADER)}, split=split, negative_window=36_500.0, **WEIGHED)
+    cut = load_feature_spec(found).metadata["encoding"]["sampling"].get("train_end", float("inf"))
+    counts: defaultdict[str, float] = defaultdict(float)
+    for _, item, time, kind in EVENTS:
+        counts[item] += WEIGHTS[kind] * (time * 10**9 < cut)
+    for row in pq.read_table(found / "vocabulary" / "item.parquet").to_pylist():
+        assert (row["reviews"], row["count"]) == (counts[row["value"]], counts[row["value"]])
+
+
+@pytest.mark.parametrize("negatives", ["popularity", "contemporary"])
+def test_negatives_are_drawn_by_the_weights_of_their_events(tmp_path: Path, negatives: str) -> None:
+    given = {"negatives": negatives, "negative_window": 36_500.0, **WEIGHED}
+    found = made(tmp_path, {"e.csv": csv(EVENTS, HEADER)}, **given)
+    drawn = Counter(row["item"] for row in named(found, "train") if not row["label"])
+    weights: defaultdict[str, float] = defaultdict(float)
+    for _, item, _, kind in EVENTS:
+        weights[item] += WEIGHTS[kind]
+    shares = {item: weight / sum(weights.values()) for item, weight in weights.items()}
+    # Of some 400 draws; events without weights have shares of 0.04.
+    assert sum(abs(drawn[item] / drawn.total() - share) for item, share in shares.items()) < 0.35
+    only_in_carts = {item for item, weight in weights.items() if not weight}
+    assert not only_in_carts & drawn.keys()
+
+
+def test_a_column_of_weights_counts_as_weights_of_kinds_do(tmp_path: Path) -> None:
+    by_kind = made(tmp_path / "kinds", {"e.csv": csv(EVENTS, HEADER)}, **WEIGHED)
+    rows = [(user, item, time, WEIGHTS[kind]) for user, item, time, kind in EVENTS]
+    by_column = made(tmp_path / "column", {"e.csv": csv(rows, "user,item,timestamp,amount")}, weight_column="amount")
+    for folder in ("train", "test", "vocabulary"):
+        for path in (by_kind / folder).iterdir():
+            assert pq.read_table(path).equals(pq.read_table(by_column / folder / path.name))
+
+
+@pytest.mark.parametrize("weights", ["view", "view=much", "view=-1", "=1"])
+def test_weights_that_are_none_are_one_line(tmp_path: Path, weights: str) -> None:
+    told = error_of(tmp_path, {"e.csv": csv(EVENTS, HEADER)}, kind_weights=weights)
+    assert told == (
+        f"parameter kind_weights={weights!r}: give kinds a weight of at least 0 each, such as view=0.2,purchase=1"
+    )
+
+
+def test_rows_with_a_weight_that_is_none_are_refused(tmp_path: Path) -> None:
+    rows = [(user, item, time, -1) for user, item, time, _ in EVENTS]
+    told = error_of(tmp_path, {"e.csv": csv(rows, "user,item,timestamp,amount")}, weight_column="amount")
+    assert "amount" in told and "no weight of at least 0" in told
+
+
 @pytest.mark.parametrize(
     ("header", "parameters", "told"),
     [
         (HEADER, {"target_kinds": "buy"}, "target_kinds: no event is of the kind 'buy'; column event has "),
+        (HEADER, {"kind_weights": "buy=1"}, "kind_weights: no event is of the kind 'buy'; column event has "),
         (HEADER, {"context_kinds": "view, see"}, "context_kinds: no event is of the kind 'see'; column event has "),
         (
             "user,item,timestamp,action",
