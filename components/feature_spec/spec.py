@@ -192,6 +192,15 @@ class FeatureSpec:
         return {str(name): float(value) for name, value in values if isinstance(value, (int, float))}
 
     @property
+    def keeps_seen(self) -> bool:
+        """Whether items of a history compete with the others: for ranks of targets, and in lists.
+
+        They do where ``sampling`` of the metadata section ``encoding`` has ``seen_items: keep``; data without this
+        statement leave them out.
+        """
+        return bool(self._sampling.get("seen_items") == "keep")
+
+    @property
     def learns_histories(self) -> bool:
         """Whether each item of a history is one that could be a target, so that models may learn it as one.
 

@@ -104,7 +104,9 @@ def baselines() -> NextItemBaselines:
     return fitted(sequences(300, 1), sequences(200, 2))
 
 
-def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> None:
+@pytest.mark.parametrize("seen_items", ["", "keep"])
+def test_the_baselines_rank_by_their_formulas(seen_items: str) -> None:
+    baselines = fitted(sequences(300, 1), sequences(200, 2), seen_items=seen_items)
     counts: Counter[int] = Counter()
     follow: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for part in (sequences(300, 1), sequences(200, 2)):
@@ -113,14 +115,18 @@ def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> N
             counts.update(item for item in events if item)
             for place, item in enumerate(events):
                 for apart in range(1, 4):
-                    if place + apart < len(events) and item and events[place + apart] not in (0, item):
-                        follow[item][events[place + apart]] += 1 / apart
+                    after = events[place + apart] if place + apart < len(events) else 0
+                    if item and after and (after != item or seen_items == "keep"):
+                        follow[item][after] += 1 / apart
     tested = sequences(60, 3)
     found = baselines.scores(tested)
     for row, (history, target) in enumerate(
         zip(tested["item_sequence"].tolist(), tested["item"].tolist(), strict=True)
     ):
-        left_out = [] if target in history else history
+        left_out = [] if seen_items == "keep" else history
+        if target in left_out:
+            assert found[POPULARITY][row] == found[BASELINE][row] == 100_001
+            continue
         rivals = [item for item in range(1, ITEMS + 1) if item not in left_out and item != target]
 
         def rank(score: dict[int, float], rivals: list[int] = rivals, target: int = target) -> float:

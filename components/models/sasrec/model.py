@@ -75,7 +75,7 @@ class SasRec(tf.Module):
         )
         self.tables = {self._target: Table(self.items, 0, rows)}
         self._dtype = tf.float16 if amp else tf.float32
-        self._learns_histories = spec.learns_histories
+        self._learns_histories, self._keeps_seen = spec.learns_histories, spec.keeps_seen
         if parameters.softmax == BATCH and not spec.counts_targets:
             raise KfrecError(
                 f"parameter softmax={BATCH} is corrected by how often each item is a target, which data with weights "
@@ -144,7 +144,7 @@ class SasRec(tf.Module):
 
     def _ranked(self, state: tf.Tensor, features: Mapping[str, tf.Tensor]) -> RankedTargets:
         history, target = (self._known(features[name]) for name in (self._history, self._target))
-        return rank_targets(state, self.items, self._first, target, history)
+        return rank_targets(state, self.items, self._first, target, None if self._keeps_seen else history)
 
     def _of_all(self, states: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
         """The cross-entropy of the next items among all items, ``[n]``."""

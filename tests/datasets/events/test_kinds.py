@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.feature_spec import load_feature_spec
+from components.steps.catalog import STEPS
 from tests.datasets.amazon_reviews.raw import named
 from tests.datasets.events.test_events import DAY, csv, error_of, made
 
@@ -176,3 +177,18 @@ def test_what_is_no_kind_is_one_line(tmp_path: Path, header: str, parameters: di
 def test_a_column_of_other_things_than_kinds_is_named(tmp_path: Path) -> None:
     table = csv(((user, item, time, number) for number, (user, item, time, _) in enumerate(EVENTS)), HEADER)
     assert "kind_column='event': the column has more than 127 kinds" in error_of(tmp_path, {"e.csv": table})
+
+
+@pytest.mark.parametrize(
+    ("given", "excluded"),
+    [
+        ({}, True),
+        ({"split": "last_item"}, False),
+        ({"split": "last_item", "negatives": "none"}, True),
+        ({"target_kinds": "purchase"}, False),
+        ({"target_kinds": "purchase", "context_kinds": "purchase"}, True),
+        ({"target_kinds": "purchase", "seen_items": "exclude"}, True),
+    ],
+)
+def test_seen_items_are_excluded_but_as_published_and_from_other_kinds(given: dict[str, Any], excluded: bool) -> None:
+    assert STEPS["preprocess"].of(dataset="events", **given).excludes_seen == excluded
