@@ -191,6 +191,38 @@ class FeatureSpec:
         values = best.items() if isinstance(best, dict) else ()
         return {str(name): float(value) for name, value in values if isinstance(value, (int, float))}
 
+    @property
+    def keeps_seen(self) -> bool:
+        """Whether items of a history compete with the others: for ranks of targets, and in lists.
+
+        They do where ``sampling`` of the metadata section ``encoding`` has ``seen_items: keep``; data without this
+        statement leave them out.
+        """
+        return bool(self._sampling.get("seen_items") == "keep")
+
+    @property
+    def learns_histories(self) -> bool:
+        """Whether each item of a history is one that could be a target, so that models may learn it as one.
+
+        It is not where ``sampling`` of the metadata section ``encoding`` names other target_kinds than context_kinds.
+        """
+        targets, context = (set(self._sampling.get(name, ())) for name in ("target_kinds", "context_kinds"))
+        return targets == context
+
+    @property
+    def counts_targets(self) -> bool:
+        """Whether the counts of a vocabulary of items, see ``values.read_counts``, are of events such as targets are.
+
+        They are not with other kinds of events in histories, and not of events with weights.
+        """
+        return self.learns_histories and not self._sampling.get("weighted")
+
+    @property
+    def _sampling(self) -> Mapping[str, Any]:
+        encoding = self.metadata.get("encoding")
+        sampling = encoding.get("sampling") if isinstance(encoding, dict) else None
+        return sampling if isinstance(sampling, dict) else {}
+
     def column(self, feature: str) -> str:
         """The name of a feature's column in parquet: its own, unless the metadata section ``columns`` names another."""
         return str(self.metadata.get(COLUMNS, {}).get(feature, feature))

@@ -46,7 +46,7 @@ def recommend_to_file(
     output: Path,
     sources: list[Path],
     *,
-    keep_seen: bool,
+    keep_seen: bool | None,
     exclusions: Exclusions | None = None,
 ) -> Counts:
     """Writes the best candidates of users, see ``components.scoring.recommend.Recommended``, a batch at a time.
@@ -55,7 +55,7 @@ def recommend_to_file(
         top: largest number of items of a user.
         output: file to write; its suffix gives the format.
         sources: files that it must not replace.
-        keep_seen: whether items of the history are candidates, too.
+        keep_seen: whether items of the history are candidates, too; None is what the model was judged by.
         exclusions: further items that are no candidates of a user.
 
     Raises:

@@ -24,8 +24,8 @@ Example = Callable[[], Mapping[str, np.ndarray]]
 # Length of the list that a served pair returns unless a request asks for another one.
 _TOP = 20
 _CHOICES = (
-    "`keep_seen` also ranks the items of the history, `candidates` are the items to choose from, and `exclude` those "
-    "that are left out"
+    "`keep_seen` says whether items of the history are ranked, too, and without it they are if they were in the "
+    "model's evaluation; `candidates` are the items to choose from, and `exclude` those that are left out"
 )
 
 
@@ -117,7 +117,7 @@ def _of_lists(top: int) -> list[Any]:
 
     return [
         ParamSpec("top", DataType.long, top),
-        ParamSpec("keep_seen", DataType.boolean, False),
+        ParamSpec("keep_seen", DataType.boolean, None),
         ParamSpec("candidates", DataType.string, [], shape=(-1,)),
         ParamSpec("exclude", DataType.string, [], shape=(-1,)),
     ]

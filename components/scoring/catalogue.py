@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.contract import LOG_LIKELIHOOD, LOGIT, PROBABILITY, RANKED_BY, ranked_by
+from components.contract import LOG_LIKELIHOOD, LOGIT, LONGEST_LIST, PROBABILITY, RANKED_BY, ranked_by
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives, SpelledIds
 from components.errors import KfrecError
 from components.feature_spec import Channel
@@ -74,6 +74,7 @@ class Catalogue:
         behind: bool ``[N]``, the candidates with a flag, which rank behind the others, by how popular their category
             is, as far as the model reads one.
         popularity: of the candidates; None if the counts are unknown.
+        keeps_seen: whether items of a history are in its list, as the model's data say.
         value: name of what ``values`` returns: LIKELIHOOD; LIFT if the counts are unknown; the model's output if
             its data set samples no negatives.
         note: why the candidates are ranked by lift; else empty.
@@ -90,6 +91,7 @@ class Catalogue:
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
         self._output = _ranked_output(raw)
+        self.keeps_seen = raw.model.spec.keeps_seen
         self._vectors = raw.model.vectors_of(TARGET_VECTORS, self._features) if raw.model.vectors else None
         sampled = isinstance(raw.rows, SampledNegatives) and self._output in (LOGIT, PROBABILITY)
         self._is_probability = sampled and self._output == PROBABILITY
@@ -260,14 +262,16 @@ class Catalogue:
         return positions[order[:top]]
 
     def rank(self, scores: np.ndarray, excluded: np.ndarray, target: int) -> float:
-        """The rank of a candidate, from 1; among equal scores the mean of their ranks.
+        """The rank of a candidate, from 1; among equal scores the mean of their ranks. Above all candidates and
+        LONGEST_LIST for one that is left out.
 
         Args:
             scores: of a user, ``[N]``.
-            excluded: places of the candidates to leave out; never the target.
+            excluded: places of the candidates to leave out.
         """
         left = self.left(scores, excluded)
-        left[target] = True
+        if not left[target]:
+            return max(len(left), LONGEST_LIST) + 1
         alike = left & (self.behind == self.behind[target])
         level = alike & (self._level == self._level[target])
         before = (left & (self.behind < self.behind[target])) | (alike & (self._level > self._level[target]))

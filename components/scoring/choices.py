@@ -59,8 +59,8 @@ def choices_in(spec: FeatureSpec, users: int) -> Choices:
 
 
 def ranks_of(catalogue: Catalogue, choices: Choices, *, ranked: Callable[[], None] = lambda: None) -> np.ndarray:
-    """The rank of each user's choice among the candidates without those of the history; among all for a choice that is
-    in the history.
+    """The rank of each user's choice among the candidates, without those of the history unless the catalogue keeps
+    them.
 
     Args:
         choices: of ``choices_in``.
@@ -83,7 +83,7 @@ def ranks_of(catalogue: Catalogue, choices: Choices, *, ranked: Callable[[], Non
         if cold[user] and catalogue.popularity is not None:
             scores = catalogue.popularity.scores(before)
         if target != _NOWHERE and scores[target] > -np.inf:
-            excluded = before[:0] if target in before else before
+            excluded = before[:0] if catalogue.keeps_seen else before
             ranks[user] = catalogue.rank(scores, excluded, target)
         ranked()
     return ranks

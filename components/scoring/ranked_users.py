@@ -24,8 +24,8 @@ def rank_test_users(
 ) -> Ranked | None:
     """Ranks all items of the model's vocabulary for a sample of the test split's users.
 
-    The newest positive sample of a user gives the history and the target. Items of the history are excluded, unless the
-    target is one of them: a repetition is ranked among all items. Users outside the vocabulary share an id and are told
+    The newest positive sample of a user gives the history and the target. Items of the history are in the lists, and
+    compete with the target, as ``Catalogue.keeps_seen`` says. Users outside the vocabulary share an id and are told
     apart by their two oldest items. Data without users count each sample as one.
 
     Args:
@@ -68,7 +68,7 @@ def rank_test_users(
             before = seen[user][seen[user] != _NOWHERE]
             if cold[user] and catalogue.popularity is not None:
                 own = catalogue.popularity.scores(before)
-            excluded = before[:0] if target in before else before
+            excluded = before[:0] if catalogue.keeps_seen else before
             for number, by in enumerate((own, popularity)):
                 if by is None:
                     continue
@@ -86,4 +86,5 @@ def rank_test_users(
         None if popularity is None else lists[1],
         catalogue.value,
         catalogue.note,
+        catalogue.keeps_seen,
     )

@@ -43,7 +43,7 @@ def recommend(
     histories: Sequence[Sequence[str | None]],
     top: int,
     *,
-    keep_seen: bool = False,
+    keep_seen: bool | None = None,
     excluded: Sequence[Sequence[str | None]] = (),
     ranked: Callable[[], None] = lambda: None,
 ) -> Recommended:
@@ -52,10 +52,12 @@ def recommend(
     Args:
         histories: the items of each user, oldest first.
         top: largest number of items of a user.
-        keep_seen: whether items of the history are candidates, too.
+        keep_seen: whether items of the history are candidates, too; None is what the model was judged by, see
+            ``Catalogue.keeps_seen``.
         excluded: further items of each user that are no candidates; empty excludes none.
     """
     lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
+    keep_seen = catalogue.keeps_seen if keep_seen is None else keep_seen
     left_out_of = np.array([len(each) for each in excluded]) if excluded else 0
     inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists, left_out_of)
     seen_by, is_popular = _places(catalogue, histories), catalogue.cold(lists)

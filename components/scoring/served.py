@@ -34,7 +34,7 @@ class Served:
         self,
         rows: pd.DataFrame,
         top: int = 0,
-        keep_seen: bool = False,
+        keep_seen: bool | None = None,
         candidates: Sequence[str] = (),
         exclude: Sequence[str] = (),
     ) -> pd.DataFrame:
@@ -43,7 +43,7 @@ class Served:
         Args:
             rows: the model's columns; without the candidate's if ``top`` is above 0.
             top: length of a row's list; 0 scores the rows.
-            keep_seen: whether items of the history are ranked, too.
+            keep_seen: whether items of the history are ranked, too; None is what the model was judged by.
             candidates: items to rank; empty ranks all of the vocabulary.
             exclude: items that are not ranked.
 

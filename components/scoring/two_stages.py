@@ -33,7 +33,7 @@ class _Users(NamedTuple):
 class TwoStages(Catalogue):
     """A catalogue of which only the retrieved candidates are ranked; used as a ``Catalogue``.
 
-    Likelihoods are among the retrieved candidates.
+    Likelihoods are among the retrieved candidates. Items of a history are in its list if both models were judged so.
 
     Args:
         retrieval: candidates of the first model.
@@ -47,6 +47,7 @@ class TwoStages(Catalogue):
     def __init__(self, retrieval: Catalogue, ranking: Catalogue, retrieved: int) -> None:
         vars(self).update(vars(ranking))
         self._retrieval, self._ranking, self._retrieved = retrieval, ranking, retrieved
+        self.keeps_seen = retrieval.keeps_seen and ranking.keeps_seen
         places = pc.index_in(retrieval.names, value_set=ranking.names)
         self._place_of = pc.fill_null(places, _NOWHERE).to_numpy(zero_copy_only=False)
         if not (self._place_of != _NOWHERE).any():

@@ -62,7 +62,7 @@ def measure_catalogue(ranked: Ranked) -> dict[str, Any]:
         "test_catalogue_users": len(ranked.ranks),
         "test_catalogue_items": ranked.candidates,
         "test_catalogue_unknown_targets": unknown,
-        ABOUT: {"top": ranked.top, "by": ranked.by, "note": ranked.note},
+        ABOUT: {"top": ranked.top, "by": ranked.by, "note": ranked.note, "keeps_seen": ranked.keeps_seen},
     }
     ours = _of_users(ranked.ranks, ranked.top)
     for name, values in ours.items():
@@ -117,8 +117,9 @@ def catalogue_sections(metrics: Mapping[str, Any]) -> Sequence[Section]:
     if len(rows) > 1:
         rows.append(["Difference", *(_text(metrics, f"test_{name}_above_popularity") for name in names), ""])
     text = (
-        f"All {items:,} items ranked for {users:,} users of the test split, without the items of the history; the "
-        "target is the item that the user chose last. An item that the model does not know is a miss: "
+        f"All {items:,} items ranked for {users:,} users of the test split, "
+        f"{'with' if about['keeps_seen'] else 'without'} the items of the history; the target is the item that the "
+        "user chose last. An item that the model does not know is a miss: "
         f"{metrics['test_catalogue_unknown_targets']:.1%} of the targets. "
         + (f"The model {about['note']}." if about["note"] else f"Ranked by {about['by']}, as kfrec recommend does.")
     )

@@ -84,6 +84,7 @@ class Ranked:
         popularity_ranks: the same for a ranking by the counts of the sampling distribution; None without counts.
         by: what the model ranked by; see ``components.scoring.catalogue.Catalogue.value``.
         note: why it did not rank by likelihood; else empty.
+        keeps_seen: whether the lists hold items of the history, too.
     """
 
     top: int
@@ -94,6 +95,7 @@ class Ranked:
     popularity_lists: np.ndarray | None = None
     by: str = ""
     note: str = ""
+    keeps_seen: bool = False
 
 
 @dataclass(frozen=True)

@@ -149,19 +149,18 @@ class SasRec(tf.Module):
     def ranks(self, batch: Mapping[str, tf.Tensor], first: int) -> tf.Tensor:
         """The rank of what came next among the items that the history lacks, from 1, float32 ``[B]``.
 
-        An item that was chosen before is ranked among all items; equal scores share the mean of their ranks; what is no
-        item is behind all.
+        Equal scores share the mean of their ranks. An item that the history has, and what is no item, is behind all.
         """
         history, target = batch["history"], batch["target"]
         scores = tf.matmul(self.states(history)[:, -1], self.items, transpose_b=True)
         own = tf.gather(scores, target, batch_dims=1)[:, tf.newaxis]
         ids = tf.range(scores.shape[1], dtype=target.dtype)
         seen = tf.reduce_any(tf.one_hot(history, scores.shape[1], True, False), 1)
-        is_new = tf.reduce_all(history != target[:, tf.newaxis], 1, keepdims=True)
-        competes = (ids >= first) & (ids != target[:, tf.newaxis]) & ~(seen & is_new)
+        is_new = tf.reduce_all(history != target[:, tf.newaxis], 1)
+        competes = (ids >= first) & (ids != target[:, tf.newaxis]) & ~seen
         ahead = tf.cast(scores > own, tf.float32) + 0.5 * tf.cast(scores == own, tf.float32)
         rank = 1 + tf.reduce_sum(tf.where(competes, ahead, 0.0), 1)
-        return tf.where(target >= first, rank, np.inf)
+        return tf.where((target >= first) & is_new, rank, np.inf)
 
 
 class Linear(tf.Module):

@@ -52,7 +52,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retrieve", type=int, default=RETRIEVED, metavar="N", help="candidates of --retriever (default %(default)s)"
     )
-    parser.add_argument("--keep-seen", action="store_true", help="also list items of the history")
+    parser.add_argument(
+        "--keep-seen",
+        action=argparse.BooleanOptionalAction,
+        help="whether to list items of the history, too (default: as in the model's evaluation)",
+    )
     parser.add_argument("--output", metavar="FILE", help="write the lists to this file")
     add_tracked_workdir(parser)
 

@@ -268,7 +268,7 @@ def test_all_items_are_ranked_in_metrics_report_and_mlflow(
     metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
     assert metrics["test_catalogue_users"] == 40 and metrics["test_catalogue_items"] == 60
     assert metrics["test_hr_at_7_low"] <= metrics["test_hr_at_7"] <= metrics["test_hr_at_7_high"]
-    assert metrics["catalogue"] == {"top": 7, "by": "likelihood", "note": ""}
+    assert metrics["catalogue"] == {"top": 7, "by": "likelihood", "note": "", "keeps_seen": False}
     report = (tmp_path / "evaluation" / "report.html").read_text()
     assert "All items ranked" in report and f"{metrics['test_popularity_hr_at_7']:.3f} (" in report
     client = MlflowClient(store)

@@ -47,6 +47,7 @@ def make_data(
     seed: int = 0,
     dataset: str = "",
     chosen: Sequence[tuple[int, Sequence[str], str]] = (),
+    seen_items: str = "",
 ) -> Path:
     """Writes a TFRecord artifact with a test split.
 
@@ -59,6 +60,7 @@ def make_data(
         seed: seed of the samples; the same seed draws the same items by name, whatever their ids.
         dataset: name of the data set that encodes raw rows for its models.
         chosen: user id, history and target of clicked samples that are written in place of drawn ones.
+        seen_items: what the data say of items of histories, keep or exclude; empty says nothing.
     """
     import tensorflow as tf
 
@@ -96,6 +98,8 @@ def make_data(
             fields = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in sample.items()}
             writer.write(tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString())
     metadata: dict[str, Any] = {"encoding": {"dataset": dataset}} if dataset else {}
+    if seen_items:
+        metadata["encoding"]["sampling"] = {"seen_items": seen_items}
     if vocabulary:
         table = pa.table({"id": pa.array(ids.values(), pa.int32()), "value": list(ids)})
         pq.write_table(table, folder / "vocabulary" / "item.parquet")

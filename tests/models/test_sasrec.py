@@ -70,6 +70,14 @@ def test_the_likelihood_is_the_softmax_over_all_items_and_the_rank_leaves_out_th
         assert outputs[RANK][place] == expected
 
 
+def test_items_of_the_history_compete_where_the_data_keep_them(model: SasRec) -> None:
+    keeping = SasRec(SMALL, replace(spec_of(), metadata={"encoding": {"sampling": {"seen_items": "keep"}}}), seed=1)
+    for place, (history, target) in enumerate(zip(HISTORIES, [9, 5, 3, 7], strict=True)):
+        found = keeping.outputs(batch([history], [target]))[RANK].numpy()[0]
+        likelihoods = log_softmax(model, history)
+        assert found == 1 + sum(likelihoods > likelihoods[target - 1]), place
+
+
 def test_every_item_of_a_history_is_learned_given_those_before_it(model: SasRec) -> None:
     _, terms = model.loss_terms(batch(HISTORIES, TARGETS), {}, ALL)
     for place, (history, target) in enumerate(zip(HISTORIES, TARGETS, strict=True)):
@@ -88,6 +96,22 @@ def test_validation_learns_only_the_target_and_drawn_samples_nothing(model: SasR
     np.testing.assert_allclose(outputs[LOG_LIKELIHOOD], expected, rtol=1e-5)
     np.testing.assert_allclose(-terms[NEXT_ITEM].total, expected, rtol=1e-5)
     np.testing.assert_array_equal(terms[NEXT_ITEM].count, [1, 0, 1, 1])
+
+
+def test_only_the_target_is_learned_after_histories_of_other_kinds_of_events(model: SasRec) -> None:
+    noted = {"encoding": {"sampling": {"target_kinds": ["purchase"]}}}
+    other = SasRec(SMALL, replace(spec_of(), metadata=noted), seed=1)
+    _, terms = other.loss_terms(batch(HISTORIES, TARGETS), {}, ALL)
+    _, of_targets = model.loss_terms(batch(HISTORIES, TARGETS), {}, ALL, training=False)
+    np.testing.assert_allclose(terms[NEXT_ITEM].total, of_targets[NEXT_ITEM].total, rtol=1e-5)
+    assert terms[NEXT_ITEM].count.numpy().tolist() == [1] * len(TARGETS)
+
+
+def test_a_softmax_over_a_batch_needs_the_counts_of_targets() -> None:
+    for sampling in ({"weighted": True}, {"target_kinds": ["purchase"]}):
+        spec = replace(spec_of(), metadata={"encoding": {"sampling": sampling}})
+        with pytest.raises(KfrecError, match=r"softmax=batch is corrected by .*; set softmax=all_items"):
+            SasRec(replace(SMALL, softmax="batch"), spec, seed=1)
 
 
 def test_padding_changes_nothing(model: SasRec) -> None:
@@ -120,7 +144,8 @@ def test_the_loss_over_a_batch_is_corrected_for_the_items_shares() -> None:
     assert terms[NEXT_ITEM].total.numpy()[1] == pytest.approx(sum(losses[3:]), rel=1e-4)
 
 
-def test_ranks_in_blocks_with_ties_and_items_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("keeps_seen", [False, True])
+def test_ranks_in_blocks_with_ties_and_items_that_are_none(keeps_seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("components.models.sasrec.ranks._BLOCK", 7)
     random = np.random.default_rng(1)
     # Few distinct scores, exact in float32, so that there are ties.
@@ -128,16 +153,18 @@ def test_ranks_in_blocks_with_ties_and_items_that_are_none(monkeypatch: pytest.M
     state = random.integers(-2, 3, (200, 2)).astype(np.float32)
     is_item = np.arange(50) >= 3
     target, seen = random.integers(0, 50, 200), random.integers(0, 50, (200, 9))
-    ranked = rank_targets(tf.constant(state), tf.Variable(items), 3, tf.constant(target), tf.constant(seen))
+    left_out = None if keeps_seen else tf.constant(seen)
+    ranked = rank_targets(tf.constant(state), tf.Variable(items), 3, tf.constant(target), left_out)
     ranks, likelihoods, scores = ranked.rank.numpy(), ranked.log_likelihood.numpy(), state @ items.T
     for row in range(200):
         if not is_item[target[row]]:
             assert ranks[row] == LONGEST_LIST + 1  # in no list, although there are 47 items
             continue
-        left_out = [] if target[row] in seen[row] else seen[row]
-        rivals = [item for item in range(50) if is_item[item] and item not in left_out and item != target[row]]
+        out = [] if keeps_seen else seen[row]
+        rivals = [item for item in range(50) if is_item[item] and item not in out and item != target[row]]
         own, others = scores[row, target[row]], scores[row, rivals]
-        assert ranks[row] == 1 + (others > own).sum() + (others == own).sum() / 2
+        among = 1 + (others > own).sum() + (others == own).sum() / 2
+        assert ranks[row] == (LONGEST_LIST + 1 if target[row] in out else among)
         known = scores[row, is_item].astype(np.float64)
         expected = own - known.max() - np.log(np.exp(known - known.max()).sum())
         assert likelihoods[row] == pytest.approx(expected, abs=1e-5)

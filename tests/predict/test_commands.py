@@ -152,10 +152,11 @@ def test_recommendations_follow_the_history_of_the_data_and_leave_it_out(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     user, seen = next(iter(newest(served).items()))
-    found = recommended([user, "--top=5"], tmp_path / "data.parquet")
+    found = recommended([user, "--top=5", "--no-keep-seen"], tmp_path / "data.parquet")
     left = len(served.items) - len({*seen} & {*served.items})
     assert f"{left} candidates for {user} after {len(seen)} items" in capsys.readouterr().out
-    by_hand = recommended([user, "--top=5", f"--history={','.join(seen)}"], tmp_path / "hand.parquet")
+    words = [user, "--top=5", "--no-keep-seen", f"--history={','.join(seen)}"]
+    by_hand = recommended(words, tmp_path / "hand.parquet")
     pd.testing.assert_frame_equal(found, by_hand)
     assert list(found.columns) == ["user", "rank", "item", "likelihood", "flag"]
     assert found["rank"].tolist() == [1, 2, 3, 4, 5] and found["likelihood"].is_monotonic_decreasing
@@ -212,10 +213,12 @@ def test_users_of_a_file_have_their_own_histories_or_those_of_the_data(
     assert given["item"].tolist()[:2] == of_data["item"].tolist()[2:]
 
 
-def test_seen_items_are_listed_if_they_are_kept(served: Served, tmp_path: Path) -> None:
+def test_seen_items_are_listed_if_they_were_in_the_evaluation_or_are_kept(served: Served, tmp_path: Path) -> None:
+    assert load_feature_spec(served.folder / "tfrecord").keeps_seen
     user, seen = next(iter(newest(served).items()))
-    found = recommended([user, "--top=1000", "--keep-seen"], tmp_path / "kept.csv")
-    assert set(found["item"]) == set(served.items) and set(seen) & set(served.items) <= set(found["item"])
+    for words, left_out in (([], set()), (["--keep-seen"], set()), (["--no-keep-seen"], set(seen))):
+        found = recommended([user, "--top=1000", *words], tmp_path / "lists.csv")
+        assert set(found["item"]) == set(served.items) - left_out
 
 
 def test_items_that_were_bought_are_left_out_and_viewed_ones_are_listed(served: Served, tmp_path: Path) -> None:
@@ -290,7 +293,7 @@ def test_users_who_have_every_item_are_one_line(
     items = read_values(spec, vocabulary)[1].to_pylist()
     named = write(tmp_path / "users.csv", [{"user": "x", "history": items}])
     words = ["recommend", f"--model={REGISTERED}@champion", f"--users={named}", f"--output={tmp_path / 'o.csv'}"]
-    assert main(words) == 2
+    assert main([*words, "--no-keep-seen"]) == 2
     told = f"no candidate is left for any of the 1 users: all {len(items):,} are in their histories; --keep-seen lists"
     assert told in capsys.readouterr().err
 

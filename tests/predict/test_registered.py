@@ -62,6 +62,8 @@ def test_seen_items_are_ranked_if_they_are_kept(served: Served, store: str) -> N
     row = pd.DataFrame(served.rows[:1])[["user", "history"]]
     kept, left = (model.predict(row, params={"top": 1000, "keep_seen": keep}) for keep in (True, False))
     assert set(kept["item"]) - set(left["item"]) == set(served.rows[0]["history"]) & set(served.items)
+    # As in the evaluation: the data keep seen items.
+    pd.testing.assert_frame_equal(model.predict(row, params={"top": 1000}), kept)
 
 
 def test_a_request_names_what_may_be_in_its_lists(served: Served, store: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from components.contract import LONGEST_LIST
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.scoring import load_raw_model, scoring_translation
@@ -33,17 +34,17 @@ LOGITS |= {"B001": -1.0, "B002": 0.5, "B003": 2.0, "B059": 4.0}
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Records and a model of them in one folder: with counts or without, sharing users' computations or not."""
-    made: dict[tuple[bool, bool], Path] = {}
+    made: dict[tuple[bool, bool, str], Path] = {}
 
-    def folder(counts: bool = True, shared: bool = False) -> Path:
-        if (counts, shared) not in made:
+    def folder(counts: bool = True, shared: bool = False, seen_items: str = "") -> Path:
+        if (counts, shared, seen_items) not in made:
             place = tmp_path_factory.mktemp("shop")
-            data = make_data(place / "tfrecord", dataset="amazon_reviews")
+            data = make_data(place / "tfrecord", dataset="amazon_reviews", seen_items=seen_items)
             if counts:
                 add_counts(data, COUNTS)
             make_known_model(place / "model", data, LOGITS, shared=shared)
-            made[counts, shared] = place
-        return made[counts, shared]
+            made[counts, shared, seen_items] = place
+        return made[counts, shared, seen_items]
 
     return folder
 
@@ -215,20 +216,25 @@ def test_a_test_users_target_has_its_place_in_the_recommended_list(make: Callabl
     assert ranked.popularity_lists is not None and set(ranked.popularity_lists[:, 0]) <= {1, 2}
 
 
-def test_an_item_that_is_chosen_again_is_ranked_among_all(make: Callable[..., Path], tmp_path: Path) -> None:
-    raw, bought = load_raw_model(make() / "model"), ["B001", "B002", "B003", "B040"]
-    spec = load_feature_spec(
-        make_data(tmp_path / "again", dataset="amazon_reviews", chosen=[(7, bought, "B040"), (8, bought, "B041")])
-    )
+@pytest.mark.parametrize("seen_items", ["", "exclude", "keep"])
+def test_ranks_are_those_of_the_lists_whether_the_data_keep_seen_items_or_not(
+    seen_items: str, make: Callable[..., Path], tmp_path: Path
+) -> None:
+    raw, bought = load_raw_model(make(seen_items=seen_items) / "model"), ["B001", "B002", "B003", "B040"]
+    chosen = [(7, bought, "B040"), (8, bought, "B041")]
+    spec = load_feature_spec(make_data(tmp_path / "again", dataset="amazon_reviews", chosen=chosen))
+    found = Catalogue(raw)
+    listed = recommend(found, ["U7"], [bought], 60).table["item"].to_pylist()
+    wanted = {item: 1.0 + listed.index(item) if item in listed else LONGEST_LIST + 1 for item in ("B040", "B041")}
+    assert ("B040" in listed) == (seen_items == "keep")
     ranked = rank_test_users(spec, raw, scoring_translation(spec, raw.model), users=9, scores=10**6, top=5)
-    among = [
-        1 + recommend(Catalogue(raw), ["U7"], [bought], 60, keep_seen=keep).table["item"].to_pylist().index(item)
-        for keep, item in ((True, "B040"), (False, "B041"))
-    ]
-    assert ranked is not None and sorted(ranked.ranks.tolist()) == sorted(among)
+    assert ranked is not None and sorted(ranked.ranks.tolist()) == sorted(wanted.values())
+    assert all(listed[:5] == [NAMES[place] for place in places] for places in ranked.lists.tolist())
     choices = choices_in(spec, 9)
-    found = dict(zip(choices.chosen.to_pylist(), ranks_of(Catalogue(raw), choices).tolist(), strict=True))
-    assert found == {"B040": among[0], "B041": among[1]}
+    assert dict(zip(choices.chosen.to_pylist(), ranks_of(found, choices).tolist(), strict=True)) == wanted
+    for keep in (False, True):
+        items = recommend(found, ["U7"], [bought], 60, keep_seen=keep).table["item"].to_pylist()
+        assert set(bought).isdisjoint(items) != keep
 
 
 def test_an_unknown_user_counts_once_with_the_newest_target(make: Callable[..., Path], tmp_path: Path) -> None:

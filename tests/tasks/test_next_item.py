@@ -86,20 +86,27 @@ def sequences(rows: int, seed: int) -> dict[str, np.ndarray]:
     return {"item": events[:, -1], "item_sequence": history}
 
 
-@pytest.fixture(scope="module")
-def baselines() -> NextItemBaselines:
+def fitted(*parts: dict[str, np.ndarray], **sampling: object) -> NextItemBaselines:
     features = [Feature("item", "int32", ITEMS), Feature("item_sequence", "int32", ITEMS, LENGTH)]
     spec = FeatureSpec(
         {feature.name: feature for feature in features},
         {},
         {Channel.TARGET: ("item",), Channel.POSITIVE: ("item_sequence",)},
+        {"encoding": {"sampling": sampling}},
     )
-    fitted = NextItemBaselines(spec, *features)
-    fitted.fit([sequences(300, 1)], [sequences(200, 2)])
-    return fitted
+    baselines = NextItemBaselines(spec, *features)
+    baselines.fit(parts[:1], parts[1:])
+    return baselines
 
 
-def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> None:
+@pytest.fixture(scope="module")
+def baselines() -> NextItemBaselines:
+    return fitted(sequences(300, 1), sequences(200, 2))
+
+
+@pytest.mark.parametrize("seen_items", ["", "keep"])
+def test_the_baselines_rank_by_their_formulas(seen_items: str) -> None:
+    baselines = fitted(sequences(300, 1), sequences(200, 2), seen_items=seen_items)
     counts: Counter[int] = Counter()
     follow: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for part in (sequences(300, 1), sequences(200, 2)):
@@ -108,14 +115,18 @@ def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> N
             counts.update(item for item in events if item)
             for place, item in enumerate(events):
                 for apart in range(1, 4):
-                    if place + apart < len(events) and item and events[place + apart] not in (0, item):
-                        follow[item][events[place + apart]] += 1 / apart
+                    after = events[place + apart] if place + apart < len(events) else 0
+                    if item and after and (after != item or seen_items == "keep"):
+                        follow[item][after] += 1 / apart
     tested = sequences(60, 3)
     found = baselines.scores(tested)
     for row, (history, target) in enumerate(
         zip(tested["item_sequence"].tolist(), tested["item"].tolist(), strict=True)
     ):
-        left_out = [] if target in history else history
+        left_out = [] if seen_items == "keep" else history
+        if target in left_out:
+            assert found[POPULARITY][row] == found[BASELINE][row] == 100_001
+            continue
         rivals = [item for item in range(1, ITEMS + 1) if item not in left_out and item != target]
 
         def rank(score: dict[int, float], rivals: list[int] = rivals, target: int = target) -> float:
@@ -133,6 +144,15 @@ def test_the_baselines_rank_by_their_formulas(baselines: NextItemBaselines) -> N
         # Sums in another order may put near candidates in another one.
         assert abs(found[BASELINE][row] - rank(pairs)) <= 1
     assert (found[BASELINE] == 1).mean() > 0.5 > (found[POPULARITY] == 1).mean()
+
+
+def test_only_what_targets_are_counts_after_histories_of_other_kinds_of_events() -> None:
+    views = {"item": np.array([3, 3, 5]), "item_sequence": np.array([[1, 2, 1, 2], [0, 0, 0, 2], [0, 0, 0, 4]])}
+    found = fitted(views, target_kinds=["purchase"]).scores(
+        {"item": np.array([3, 5]), "item_sequence": np.array([[0, 0, 0, 2], [0, 0, 0, 4]])}
+    )
+    assert found[POPULARITY].tolist() == [1, 2]
+    assert found[BASELINE].tolist() == [1, 1]
 
 
 def test_an_unknown_target_is_a_miss_in_a_list_of_all_items(baselines: NextItemBaselines) -> None:

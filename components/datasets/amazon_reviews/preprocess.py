@@ -13,7 +13,7 @@ from components.datasets.amazon_reviews import META, REVIEWS
 from components.datasets.amazon_reviews.lines import parse_items, parse_reviews
 from components.datasets.definition import PreprocessJob
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
-from components.datasets.histories.sorting import TICK, in_nanoseconds, user_runs, write_items
+from components.datasets.histories.sorting import TICK, in_nanoseconds, user_runs, without_kinds, write_items
 from components.errors import KfrecError
 from components.workflows.startup import import_ahead, start_fork_server_early
 from components.workflows.text_blocks import RawReader
@@ -47,7 +47,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             return _in_nanoseconds(table, units, names), bad
 
         for reviews in reader.tables(reviews_files, parse, "reviews", "reading reviews", profiler):
-            runs.add(reviews)
+            runs.add(without_kinds(reviews))
             if runs.rows / reader.share > parameters.reviews_per_partition:
                 start_fork_server_early(parameters.workers, scheduler)
         if not runs.rows:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from components.datasets.definition import TABLES, DatasetDefinition, RawContract
+from components.datasets.histories.kinds import listed_kinds
 from components.datasets.histories.parameters import Generation, Sampling, lengths_of
+from components.errors import KfrecError
 from components.lazy import Lazy
 from components.parameters import param
 
 # Without the column, every item has one category; another name than this must be there.
 CATEGORY = "category"
+# The same of the kind.
+KIND = "event"
 
 
 @dataclass(frozen=True)
@@ -23,11 +29,68 @@ class EventSampling(Sampling):
     category_column: str = param(
         CATEGORY, "Column of the item's category; if the tables have no column category, all items share one"
     )
+    kind_column: str = param(
+        KIND, "Column of the kind of event, such as view or purchase; if the tables have no column event, none has one"
+    )
+    target_kinds: str = param(
+        "", "Kinds of events that are targets, separated by commas, such as purchase; empty is all"
+    )
+    context_kinds: str = param("", "Kinds of events that are in histories, separated by commas; empty is all")
+    kind_weights: str = param(
+        "",
+        "How much an event counts in the popularity of items and among negatives, by kind, such as "
+        "view=0.2,purchase=1; other kinds count 1",
+    )
+    weight_column: str = param(
+        "", "Column of how much an event counts there, times the weight of its kind; empty is 1 for all"
+    )
     time_format: str = param(
         "", "How dates are written, as of strptime, such as %d/%m/%Y; empty is with the year first (ISO 8601)"
     )
     delimiter: str = param(",", "What separates the values of CSV; tab is a tabulator")
     header: str = param("", "Names of the columns, separated by commas, of CSV without a header")
+
+    @property
+    def chosen_kinds(self) -> Mapping[str, Sequence[str]]:
+        """See ``Sampling``."""
+        named = {"target_kinds": self.target_kinds, "context_kinds": self.context_kinds}
+        return {name: list(listed_kinds(kinds)) for name, kinds in named.items() if listed_kinds(kinds)}
+
+    @property
+    def has_weights(self) -> bool:
+        """See ``Sampling``."""
+        return bool(self.kind_weights or self.weight_column)
+
+    @property
+    def weights_by_kind(self) -> Mapping[str, float]:
+        """The weight of each kind in ``kind_weights``.
+
+        Raises:
+            KfrecError: a kind has none, or a negative one.
+        """
+        weights = {}
+        for pair in listed_kinds(self.kind_weights):
+            kind, _, text = pair.rpartition("=")
+            try:
+                weights[kind.strip()] = float(text)
+            except ValueError:
+                weights[""] = -1.0
+        if "" in weights or not all(0 <= weight < math.inf for weight in weights.values()):
+            raise KfrecError(
+                f"parameter kind_weights={self.kind_weights!r}: give kinds a weight of at least 0 each, such as "
+                "view=0.2,purchase=1"
+            )
+        return weights
+
+    def check(self) -> None:
+        """Requires a weight of each kind in ``kind_weights``."""
+        super().check()
+        _ = self.weights_by_kind
+
+    @property
+    def learns_histories(self) -> bool:
+        """See ``Sampling``."""
+        return set(listed_kinds(self.target_kinds)) == set(listed_kinds(self.context_kinds))
 
 
 DATASET = DatasetDefinition(

@@ -15,8 +15,11 @@ from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled, TableProfiler
 from components.datasets.definition import TABLES, PreprocessJob
 from components.datasets.events import CATEGORY as CATEGORY_COLUMN
+from components.datasets.events import KIND as KIND_COLUMN
+from components.datasets.histories.kinds import MOST_KINDS, NO_KIND, Kinds
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
 from components.datasets.histories.sorting import (
+    EVENT,
     ITEM,
     NO_CATEGORY,
     REVIEW,
@@ -39,7 +42,7 @@ from components.workflows.tables import (
     columns_of,
 )
 from components.workflows.times import Times
-from components.workflows.values import DEFAULT_MISSING, IdCheck, texts, written_lists
+from components.workflows.values import DEFAULT_MISSING, IdCheck, numbers, texts, written_lists
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -69,7 +72,12 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         job.profiler.judge()
         items = job.scratch / "items.arrow"
         write_items([_items(categories)], items)
-        return write_data(job, Read("events", "tables", runs, items, tables[0], tables[0], malformed), earlier)
+        read = Read("events", "tables", runs, items, tables[0], tables[0], malformed, reader.chosen_kinds())
+        return write_data(job, read, earlier)
+
+
+# Parameters that name kinds.
+_OF_KINDS = ("target_kinds", "context_kinds", "kind_weights")
 
 
 class _Reader:
@@ -77,7 +85,7 @@ class _Reader:
 
     def __init__(self, parameters: Any, tables: Sequence[Path]) -> None:
         self._parameters = parameters
-        place = "user_column, item_column, time_column or category_column"
+        place = "user_column, item_column, time_column, category_column, kind_column or weight_column"
         self._stated = Stated(
             f"parameter {place}", "or write the file without quotes", "name the columns with the parameter header"
         )
@@ -94,12 +102,27 @@ class _Reader:
                 f"parameter user_column, item_column or time_column: two of them are {twice!r}; correct one"
             )
         plain = Layout(delimiter, names, tuple(read))
-        self._has_category = bool(parameters.category_column) and (
-            parameters.category_column != CATEGORY_COLUMN
-            or any(CATEGORY_COLUMN in columns_of(table, plain, self._stated) for table in tables)
-        )
+
+        def is_read(column: str, default: str) -> bool:
+            """Whether to read a column: one of another name than the default, or the default where a table has it."""
+            return bool(column) and (
+                column != default or any(default in columns_of(table, plain, self._stated) for table in tables)
+            )
+
+        self._has_category = is_read(parameters.category_column, CATEGORY_COLUMN)
+        self._has_kind = is_read(parameters.kind_column, KIND_COLUMN)
         if self._has_category:
             read.append(parameters.category_column)
+        if self._has_kind:
+            read.append(parameters.kind_column)
+        elif named := next((name for name in _OF_KINDS if getattr(parameters, name)), ""):
+            raise KfrecError(
+                f"parameter {named}: {tables[0]} has no column {KIND_COLUMN!r}; name the "
+                "column of the kinds with kind_column"
+            )
+        if parameters.weight_column:
+            read.append(parameters.weight_column)
+        self._kinds: dict[str, int] = {}
         self._layout = Layout(delimiter, names, tuple(dict.fromkeys(read)))
         self._times = Times(
             parameters.time_column, parameters.time_format, "parameter time_column", "such as time_format=%d/%m/%Y"
@@ -111,7 +134,7 @@ class _Reader:
     def read(
         self, table: Path, refused: Quarantine, profiler: TableProfiler
     ) -> Iterator[tuple[pa.Table, Mapping[str, str]]]:
-        """Yields events of the schema ``REVIEW``, and the categories of their items.
+        """Yields events of the schema ``EVENT``, and the categories of their items.
 
         Raises:
             KfrecError: the table is damaged, lacks a column, or has times of two kinds.
@@ -123,7 +146,7 @@ class _Reader:
                 events, categories = self._events(batch, refusals)
                 refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
                 self.rows_of_table += len(batch.rows) + len(batch.bad)
-                profiler.add(events.rename_columns(["user", "item", "timestamp"]))
+                profiler.add(events.select(REVIEW.names).rename_columns(["user", "item", "timestamp"]))
                 profiler.malformed += len(batch.bad) + len(refusals.lines)
                 yield events, categories
                 bar.advance(batch.consumed)
@@ -140,13 +163,21 @@ class _Reader:
             self._ids[role].add(names[role])
         if self._has_category:
             refuse_ids(self._single(batch, "category", own.category_column), own.category_column, refusals)
+        if self._has_kind:
+            refuse_ids(self._single(batch, "kind", own.kind_column), own.kind_column, refusals)
         values, wrong = self._times.read(batch.rows.column(own.time_column), DEFAULT_MISSING)
         refusals.add(wrong, own.time_column, f"not {self._times.what}")
         refusals.add(np.isnan(values), own.time_column, "no time")
+        weights = self._weights(batch, refusals)
         kept = pa.array(~refusals.refused)
         times = self._nanoseconds(batch.rows.column(own.time_column).filter(kept), values[~refusals.refused])
-        columns = [names["user"].filter(kept), names["item"].filter(kept), pa.array(times)]
-        events = pa.table(columns, schema=REVIEW)
+        kinds = self._codes(batch, kept)
+        weights = weights[~refusals.refused] * self._weight_of_kinds()[kinds.to_numpy()]
+        columns = [
+            *(names["user"].filter(kept), names["item"].filter(kept), pa.array(times)),
+            *(kinds, pa.array(weights.astype(np.float32))),
+        ]
+        events = pa.table(columns, schema=EVENT)
         return events, self._categories(batch, events, kept)
 
     def _nanoseconds(self, column: pa.Array, values: np.ndarray) -> np.ndarray:
@@ -157,6 +188,58 @@ class _Reader:
                 return in_nanoseconds(column.cast(pa.int64()).to_numpy(), per_second, name)
         micro = np.round(np.clip(values * (1e6 / per_second), -9e18, 9e18)).astype(np.int64)
         return in_nanoseconds(micro, 10**6, name)
+
+    def _codes(self, batch: Batch, kept: pa.Array) -> pa.Array:
+        """The code of each event's kind, NO_KIND without one."""
+        if not self._has_kind:
+            return pa.array(np.full(kept.true_count, NO_KIND, np.int8))
+        name = self._parameters.kind_column
+        kinds = texts(batch.rows.column(name), DEFAULT_MISSING).filter(kept).dictionary_encode()
+        codes = [self._kinds.setdefault(kind, len(self._kinds) + 1) for kind in kinds.dictionary.to_pylist()]
+        if len(self._kinds) > MOST_KINDS:
+            raise KfrecError(
+                f"parameter kind_column={name!r}: the column has more than {MOST_KINDS} kinds of events; name another "
+                "column, or none with kind_column="
+            )
+        return pa.array(codes, pa.int8()).take(kinds.indices).fill_null(NO_KIND)
+
+    def _weights(self, batch: Batch, refusals: Refusals) -> np.ndarray:
+        """The weight of each row, 1 without a column of them."""
+        name = self._parameters.weight_column
+        if not name:
+            return np.ones(len(batch.rows))
+        values, _ = numbers(self._single(batch, "weight", name), DEFAULT_MISSING)
+        refusals.add(~(values >= 0), name, "no weight of at least 0")
+        return values
+
+    def _weight_of_kinds(self) -> np.ndarray:
+        """The weight of each code."""
+        weights = np.ones(MOST_KINDS + 1)
+        for kind, weight in self._parameters.weights_by_kind.items():
+            weights[self._kinds.get(kind, NO_KIND)] = weight
+        weights[NO_KIND] = 1
+        return weights
+
+    def chosen_kinds(self) -> Kinds:
+        """Which kinds are used, once all tables were read.
+
+        Raises:
+            KfrecError: a parameter names a kind that no table has.
+        """
+
+        own = self._parameters
+        given = {**own.chosen_kinds, "kind_weights": own.weights_by_kind}
+        for parameter, names in given.items():
+            if unknown := next((name for name in names if name not in self._kinds), ""):
+                raise KfrecError(
+                    f"parameter {parameter}: no event is of the kind {unknown!r}; column {own.kind_column} has "
+                    f"{', '.join(self._kinds) or 'none'}"
+                )
+        targets, context = (
+            frozenset(self._kinds[name] for name in given[parameter]) if parameter in given else None
+            for parameter in ("target_kinds", "context_kinds")
+        )
+        return Kinds(targets, context)
 
     def _single(self, batch: Batch, role: str, name: str) -> pa.Array:
         """A column of one value a row."""

@@ -30,7 +30,7 @@ class Popularity:
     Attributes:
         items: int32 [pairs].
         categories: int32 [pairs].
-        counts: int64 [pairs], reviews of each pair.
+        counts: int64 [pairs], reviews of each pair; float64, their weights, where reviews have some.
     """
 
     items: np.ndarray
@@ -38,13 +38,13 @@ class Popularity:
     counts: np.ndarray
 
     def by_item(self, largest: int) -> np.ndarray:
-        """Reviews of each item: int64 [largest + 1], by item id."""
-        return np.bincount(self.items, self.counts, minlength=largest + 1).astype(np.int64)
+        """Reviews of each item, of the type of ``counts``: [largest + 1], by item id."""
+        return np.bincount(self.items, self.counts, minlength=largest + 1).astype(self.counts.dtype)
 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Reviews of each (item, category) pair; a pair is item << 32 | category. Sorted by pair."""
+    """Reviews of each (item, category) pair, or their weight; a pair is item << 32 | category. Sorted by pair."""
 
     pairs: np.ndarray
     counts: np.ndarray
@@ -55,9 +55,10 @@ def pairs_of(items: np.ndarray, categories: np.ndarray) -> np.ndarray:
     return items.astype(np.int64) << 32 | categories
 
 
-def count_pairs(items: np.ndarray, categories: np.ndarray) -> PairCounts:
-    """Counts equal pairs among reviews."""
-    return PairCounts(*np.unique(pairs_of(items, categories), return_counts=True))
+def count_pairs(items: np.ndarray, categories: np.ndarray, weights: np.ndarray | None = None) -> PairCounts:
+    """Counts equal pairs among reviews, or sums their weights."""
+    pairs, places, counts = np.unique(pairs_of(items, categories), return_inverse=True, return_counts=True)
+    return PairCounts(pairs, counts if weights is None else np.bincount(places, weights, minlength=len(pairs)))
 
 
 @dataclass
@@ -79,7 +80,7 @@ class PopularityCounter:
 
     def _merge(self) -> PairCounts:
         pairs, inverse = np.unique(np.concatenate([part.pairs for part in self._parts]), return_inverse=True)
-        counts = np.zeros(len(pairs), np.int64)
+        counts = np.zeros(len(pairs), np.result_type(*(part.counts for part in self._parts)))
         np.add.at(counts, inverse, np.concatenate([part.counts for part in self._parts]))
         self._parts, self._pending = [PairCounts(pairs, counts)], 0
         return self._parts[0]

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.histories.catalogue import PairCounts, count_pairs, read_catalogue
+from components.datasets.histories.filters import Amount
 from components.errors import KfrecError
 from components.feature_spec.values import earlier_vocabulary, encoding_values
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
@@ -159,19 +160,42 @@ def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
     return unknown / reviews if reviews else 0.0
 
 
-def write_encoded(histories: Path, workflow: Workflow, before: int | None, output: Path) -> PairCounts:
+@dataclass(frozen=True)
+class Unknown:
+    """What the vocabulary of a partition lacks.
+
+    Attributes:
+        items: hashes of the items, uint64.
+    """
+
+    users: int
+    events: int
+    items: np.ndarray
+
+
+def amount_of(unknown: Sequence[Unknown]) -> Amount:
+    """What the vocabulary of all partitions lacks; the events are those of unknown items."""
+    items = np.unique(np.concatenate([each.items for each in unknown]))
+    return Amount(sum(each.users for each in unknown), sum(each.events for each in unknown), len(items))
+
+
+def write_encoded(
+    histories: Path, workflow: Workflow, before: int | None, has_weights: bool, output: Path
+) -> tuple[PairCounts, Unknown]:
     """Encodes one partition and groups the reviews by user; returns the reviews per (item, category) pair.
 
     Args:
         before: count only reviews before this moment, in nanoseconds since 1970; None counts all.
-        output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list and new_list, one row
-            a user.
+        has_weights: whether a review counts by its weight.
+        output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list, flags_list and, of
+            reviews with weights, weight_list, one row a user.
     """
-    ids = workflow.transform(_read(str(histories)))
+    names = _read(str(histories))
+    ids = workflow.transform(names)
     uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
     # The category of an item is that of the vocabulary's catalogue: the model has no other when it serves.
     cats = np.where(items == NVTABULAR_UNKNOWN, np.int32(NVTABULAR_UNKNOWN), cats)
-    table = pq.read_table(histories, columns=["user_key", "time", "is_new"]).combine_chunks()
+    table = pq.read_table(histories, columns=["user_key", "time", "flags", "weight"]).combine_chunks()
     keys, times = table["user_key"].to_numpy(), table["time"].to_numpy()
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
     offsets = pa.array(np.r_[starts, len(keys)], pa.int32())
@@ -181,11 +205,17 @@ def write_encoded(histories: Path, workflow: Workflow, before: int | None, outpu
         "item_list": pa.ListArray.from_arrays(offsets, pa.array(items)),
         "cat_list": pa.ListArray.from_arrays(offsets, pa.array(cats)),
         "time_list": pa.ListArray.from_arrays(offsets, pa.array(times)),
-        "new_list": pa.ListArray.from_arrays(offsets, table["is_new"].combine_chunks().cast(pa.int8())),
+        "flags_list": pa.ListArray.from_arrays(offsets, table["flags"].combine_chunks()),
     }
+    if has_weights:
+        columns["weight_list"] = pa.ListArray.from_arrays(offsets, table["weight"].combine_chunks())
     pq.write_table(pa.table(columns), output, compression="lz4")
     counted = slice(None) if before is None else times < before
-    return count_pairs(items[counted], cats[counted])
+    lacking = items == NVTABULAR_UNKNOWN
+    unknown = pd.util.hash_array(names["item"][lacking].unique().astype(object), categorize=False)
+    unknown_users = int(np.count_nonzero(uids[starts] == NVTABULAR_UNKNOWN))
+    weights = table["weight"].to_numpy()[counted] if has_weights else None
+    return count_pairs(items[counted], cats[counted], weights), Unknown(unknown_users, int(lacking.sum()), unknown)
 
 
 def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:
@@ -209,9 +239,9 @@ def write_item_counts(output: Path, drawn: np.ndarray, reviews: np.ndarray) -> N
 
     Args:
         output: the artifact's folder, with the vocabulary.
-        drawn: int64 by item id, column ``count``: occurrences in the distribution that negatives are drawn from at the
-            end of the training data.
-        reviews: int64 by item id, column ``reviews``: reviews that train.
+        drawn: by item id, column ``count``: occurrences, int64, or their weight, float64, in the distribution that
+            negatives are drawn from at the end of the training data.
+        reviews: the same of column ``reviews``: reviews that train.
     """
     path = output / vocabulary_file("item")
     table = pq.read_table(path)

@@ -36,12 +36,14 @@ class Pool:
         categories: int32 [pairs].
         reviews: int32 [reviews], the pair of each review.
         times: int64 [reviews], ascending; empty if the whole pool is one window.
+        weights: float64 [reviews + 1], cumulative weights from 0 on; empty if all reviews weigh the same.
     """
 
     items: np.ndarray
     categories: np.ndarray
     reviews: np.ndarray
     times: np.ndarray
+    weights: np.ndarray
 
     def save(self, folder: Path) -> None:
         folder.mkdir()
@@ -62,30 +64,45 @@ def load_pool(folder: Path) -> Pool:
 
 
 def pool_by_popularity(popularity: Popularity) -> Pool:
-    """All counted reviews as one window."""
-    reviews = np.repeat(np.arange(len(popularity.items), dtype=np.int32), popularity.counts)
-    return Pool(popularity.items, popularity.categories, reviews, np.zeros(0, np.int64))
+    """All counted reviews as one window; of pairs with a weight each pair is one review."""
+    reviews, weights = np.arange(len(popularity.items), dtype=np.int32), np.zeros(0)
+    if popularity.counts.dtype == np.float64:
+        reviews = reviews[popularity.counts > 0]
+        weights = _sums(popularity.counts[reviews])
+    else:
+        reviews = np.repeat(reviews, popularity.counts)
+    return Pool(popularity.items, popularity.categories, reviews, np.zeros(0, np.int64), weights)
 
 
-def pool_by_time(encoded: Sequence[Path]) -> Pool:
-    """All reviews in order of time."""
-    columns = [pq.read_table(path, columns=["item_list", "cat_list", "time_list"]) for path in encoded]
-    items, cats, times = (
-        np.concatenate([table[name].combine_chunks().flatten().to_numpy() for table in columns])
-        for name in ("item_list", "cat_list", "time_list")
+def pool_by_time(encoded: Sequence[Path], has_weights: bool) -> Pool:
+    """All reviews in order of time, those of weight 0 left out."""
+    names = ["item_list", "cat_list", "time_list", *(["weight_list"] if has_weights else [])]
+    columns = [pq.read_table(path, columns=names) for path in encoded]
+    items, cats, times, *weights = (
+        np.concatenate([table[name].combine_chunks().flatten().to_numpy() for table in columns]) for name in names
     )
     del columns
+    if weights:
+        drawn = weights[0] > 0
+        items, cats, times, weights = items[drawn], cats[drawn], times[drawn], [weights[0][drawn]]
     pairs, reviews = np.unique(pairs_of(items, cats), return_inverse=True)
     order = np.lexsort((reviews, times))
     pool = (pairs >> 32).astype(np.int32), pairs.astype(np.int32)
-    return Pool(*pool, reviews.astype(np.int32)[order], times[order])
+    sums = _sums(weights[0][order]) if weights else np.zeros(0)
+    return Pool(*pool, reviews.astype(np.int32)[order], times[order], sums)
+
+
+def _sums(weights: np.ndarray) -> np.ndarray:
+    return np.append(0.0, np.cumsum(weights, dtype=np.float64))
 
 
 def recent_counts(pool: Pool, largest: int, train_end: int, window: int) -> np.ndarray:
-    """Reviews of each item in the last window before the end of the training: int64 [largest + 1], by item id."""
+    """Reviews of each item in the last window before the end of the training, int64, or their weight, float64:
+    [largest + 1], by item id."""
     stop = pool.until(train_end)
     start = min(pool.until(train_end - window), max(stop - _NEAREST, 0))
-    return np.bincount(pool.items[pool.reviews[start:stop]], minlength=largest + 1)
+    weights = np.diff(pool.weights[start : stop + 1]) if len(pool.weights) else None
+    return np.bincount(pool.items[pool.reviews[start:stop]], weights, largest + 1)
 
 
 @dataclass(frozen=True)
@@ -205,7 +222,13 @@ class _Draw:
         low, high = self._low[windows], self._high[windows]
         keys, positions = self._keys[events.owner[reviews]], events.position[reviews]
         random = draws(self._chosen.seed, self._chosen.stream, keys, positions, first, count)
-        at = low + (random % (high - low).astype(np.uint64)).astype(np.int64)
+        sums = self._pool.weights
+        if len(sums):
+            wanted = sums[low] + (sums[high] - sums[low]) * (random >> np.uint64(11)) * 2.0**-53
+            # Rounding may reach the end of the window.
+            at = np.minimum(np.searchsorted(sums, wanted, side="right"), high) - 1
+        else:
+            at = low + (random % (high - low).astype(np.uint64)).astype(np.int64)
         return self._pool.reviews[at].astype(np.int64)
 
     def _is_seen(self, reviews: np.ndarray, items: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,8 +45,8 @@ TIME, LAST_ITEM = "time", "last_item"
 CONTEMPORARY, POPULARITY, NONE = "contemporary", "popularity", "none"
 ALL, WINDOWS = "all", "windows"
 EXCLUDE, KEEP = "exclude", "keep"
-# The published protocol of each split, which ``auto`` stands for.
-_AUTO = {TIME: (CONTEMPORARY, EXCLUDE), LAST_ITEM: (POPULARITY, KEEP)}
+# The negatives of each split, which ``auto`` stands for.
+_AUTO = {TIME: CONTEMPORARY, LAST_ITEM: POPULARITY}
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,9 @@ class Sampling:
     )
     seen_items: str = param(
         "auto",
-        "Whether an item that the user reviewed before is excluded as a target and as a negative; auto excludes with "
-        "split=time, and keeps with split=last_item, as published",
+        "Whether items that the user reviewed before are excluded as targets, as negatives, from ranks and from lists, "
+        "or kept in all of them; auto keeps with split=last_item and negatives, as published, and where targets are of "
+        "other kinds than histories, and else excludes",
         choices=("auto", EXCLUDE, KEEP),
     )
     max_sequence_length: int = param(100, "Longest positive history of a sample", unit="items", at_least=2)
@@ -109,7 +110,7 @@ class Sampling:
     @property
     def is_contemporary(self) -> bool:
         """Whether negatives are of the target's time."""
-        return (_AUTO[self.split][0] if self.negatives == "auto" else self.negatives) == CONTEMPORARY
+        return (_AUTO[self.split] if self.negatives == "auto" else self.negatives) == CONTEMPORARY
 
     @property
     def has_negatives(self) -> bool:
@@ -118,8 +119,26 @@ class Sampling:
 
     @property
     def excludes_seen(self) -> bool:
-        """Whether items that the user reviewed before are neither targets nor negatives."""
-        return (_AUTO[self.split][1] if self.seen_items == "auto" else self.seen_items) == EXCLUDE
+        """Whether items that the user reviewed before are neither targets nor negatives, nor compete with targets."""
+        if self.seen_items != "auto":
+            return self.seen_items == EXCLUDE
+        as_published = self.split == LAST_ITEM and self.has_negatives
+        return not as_published and self.learns_histories
+
+    @property
+    def chosen_kinds(self) -> Mapping[str, Sequence[str]]:
+        """The kinds of target_kinds and context_kinds, for the metadata; without an entry where all are."""
+        return {}
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether events count by a weight."""
+        return False
+
+    @property
+    def learns_histories(self) -> bool:
+        """Whether each item of a history is one that could be a target."""
+        return True
 
     @property
     def window(self) -> int:

@@ -11,11 +11,13 @@ from dask import delayed
 
 from components.datasets.histories import encoding
 from components.datasets.histories.catalogue import PairCounts, PopularityCounter, write_catalogue
+from components.datasets.histories.filters import Amount, report
+from components.datasets.histories.kinds import Kinds
 from components.datasets.histories.negatives import pool_by_popularity, pool_by_time, recent_counts
 from components.datasets.histories.parameters import CONTEMPORARY, EXCLUDE, KEEP, LAST_ITEM, NONE, POPULARITY
 from components.datasets.histories.sample_files import write_samples
 from components.datasets.histories.samples import samples_of
-from components.datasets.histories.sorting import Histories, write_histories
+from components.datasets.histories.sorting import Histories, Selection, write_histories
 from components.datasets.histories.splits import TEST, TRAIN, VALIDATION, Cuts, cuts_by_time
 from components.errors import KfrecError
 from components.progress import progress
@@ -36,6 +38,7 @@ class EncodedData:
         vocabulary: "fitted", "kept", or "refitted" if too many values were out of vocabulary.
         out_of_vocabulary_rate: share of reviews of items outside the given vocabulary.
         sampling: how targets and negatives were chosen, for the metadata.
+        unknown: users, events and items that the vocabulary lacks.
     """
 
     histories: tuple[Path, ...]
@@ -46,6 +49,7 @@ class EncodedData:
     vocabulary: str
     out_of_vocabulary_rate: float
     sampling: dict[str, Any]
+    unknown: Amount
 
 
 def select_histories(
@@ -53,19 +57,20 @@ def select_histories(
     partitions: Sequence[KeyRange],
     items: Path,
     metadata: Path,
+    kinds: Kinds,
     parameters: PreprocessReviews,
     scratch: Path,
-) -> list[Histories]:
-    """The histories of users with enough reviews; one file for each partition that has any.
+) -> tuple[list[Histories], dict[str, dict[str, int]]]:
+    """The histories of users with enough reviews, one file for each partition that has any; and what filters left out.
 
     Raises:
         KfrecError: no user or training sample is left, or no item has a category.
     """
     task = delayed(write_histories, pure=False)
-    shortest, ties_by_item = parameters.shortest_sequence_for_user, parameters.split == LAST_ITEM
+    shortest = parameters.shortest_sequence_for_user
+    selection = Selection(kinds, shortest, parameters.split == LAST_ITEM, parameters.excludes_seen)
     tasks = [
-        task(users, items, shortest, ties_by_item, scratch / f"histories-{index}.parquet")
-        for index, users in enumerate(partitions)
+        task(users, items, selection, scratch / f"histories-{index}.parquet") for index, users in enumerate(partitions)
     ]
     with progress("sorting histories", len(partitions), "partitions") as bar:
         results = in_order(workers, tasks, lambda number, histories: bar.advance())
@@ -91,7 +96,8 @@ def select_histories(
             f"{metadata}: gives no reviewed item a category; is it the metadata of these reviews, "
             "with lists of lists under categories?"
         )
-    return [histories for histories in results if histories.path is not None]
+    filters = report((histories.filtered for histories in results), parameters)
+    return [histories for histories in results if histories.path is not None], filters
 
 
 def encode_histories(
@@ -128,19 +134,22 @@ def encode_histories(
     counter = PopularityCounter()
     with progress("encoding", reviews, "reviews") as bar:
 
-        def ended(number: int, popularity: PairCounts) -> None:
-            counter.add(popularity)
+        def ended(number: int, result: tuple[PairCounts, encoding.Unknown]) -> None:
+            counter.add(result[0])
             bar.advance(histories[number].reviews)
 
         task = delayed(encoding.write_encoded, pure=False)
-        tasks = [task(path, encoder.workflow, train_end, to) for path, to in zip(files, outputs, strict=True)]
-        in_order(workers, tasks, ended)
+        weighted = parameters.has_weights
+        tasks = [task(path, encoder.workflow, train_end, weighted, to) for path, to in zip(files, outputs, strict=True)]
+        unknown = encoding.amount_of([each for _, each in in_order(workers, tasks, ended)])
+    if unknown.events:
+        print(f"{unknown} are unknown: the vocabulary, of what trains, lacks them", flush=True)
     popularity = counter.popularity()
     largest = cardinalities["item"]
     write_catalogue(popularity, encoder.catalogue, largest, output)
     counted = popularity.by_item(largest)
     if parameters.is_contemporary:
-        pool = pool_by_time(outputs)
+        pool = pool_by_time(outputs, parameters.has_weights)
         end = train_end if train_end is not None else int(pool.times[-1]) + 1
         drawn = recent_counts(pool, largest, end, parameters.window)
     else:
@@ -159,8 +168,11 @@ def encode_histories(
             "split": parameters.split,
             "negatives": _negatives(parameters),
             "seen_items": EXCLUDE if parameters.excludes_seen else KEEP,
+            **parameters.chosen_kinds,
+            **({"weighted": True} if parameters.has_weights else {}),
             **(asdict(cuts) if cuts else {}),
         },
+        unknown,
     )
 
 
@@ -205,6 +217,7 @@ def write_splits(
 def _no_samples(split: str, parameters: PreprocessReviews, raw: Path) -> KfrecError:
     shortest = parameters.shortest_sequence_for_training if split == TRAIN else 1
     new = " of an item that is new to the user" if parameters.excludes_seen else ""
+    new += f" of the target_kinds {', '.join(kinds)}" if (kinds := parameters.chosen_kinds.get("target_kinds")) else ""
     if parameters.split == LAST_ITEM:
         return KfrecError(
             f"{raw}: no {split} sample is left: no user has a target{new} with {shortest} reviews before it"

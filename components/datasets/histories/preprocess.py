@@ -9,11 +9,12 @@ NVTabular takes two seconds to import, so modules that need it are imported in f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.datasets.definition import PreprocessJob
+from components.datasets.histories.kinds import EVERY_KIND, Kinds
 from components.datasets.histories.parameters import LAST_ITEM
 from components.datasets.histories.sample_files import SAMPLE
 from components.datasets.histories.sorting import NO_CATEGORY
@@ -48,6 +49,7 @@ class Read:
     reviews: Path
     metadata: Path
     malformed: int
+    kinds: Kinds = EVERY_KIND
 
 
 def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mapping[str, int]:
@@ -59,7 +61,9 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
     parameters, scratch = job.parameters, job.scratch
     partitions = read.runs.partitions_of(parameters.reviews_per_partition)
     with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
-        histories = select_histories(workers, partitions, read.items, read.metadata, parameters, scratch)
+        histories, filters = select_histories(
+            workers, partitions, read.items, read.metadata, read.kinds, parameters, scratch
+        )
         reviews = sum(part.reviews for part in histories)
         _warn_of_lacking(reviews, sum(part.with_category for part in histories))
         if parameters.split == LAST_ITEM:
@@ -73,6 +77,7 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
         "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
         "raw_rows": job.raw.rows.get(read.table, read.runs.rows),
         "sampling": encoded.sampling,
+        "filters": filters | {"unknown": asdict(encoded.unknown)},
     }
     best = None if job.generation is None or not parameters.has_negatives else best_auc(job.generation, parameters)
     if best is not None:

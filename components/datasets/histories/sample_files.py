@@ -40,7 +40,10 @@ def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:
 
     Without samples there is no file.
     """
-    groups = _row_groups(_samples(users, workflow) for users in _chunks(pq.read_table(histories)))
+    groups = _row_groups(
+        _samples(users, workflow)
+        for users in _chunks(pq.read_table(histories, columns=workflow.input_schema.column_names))
+    )
     first = next(groups, None)
     if first is None:
         return 0

@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from components.datasets.histories.negatives import Negatives
 from components.datasets.histories.parameters import WINDOWS
+from components.datasets.histories.sorting import CONTEXT, NEW, TARGET
 from components.datasets.histories.splits import TEST, TRAIN, VALIDATION, Cuts, Events, Targets
 from components.workflows.nvtabular_quiet import ColumnSchema, Schema, Workflow, list_column, ops
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 # The streams of random draws.
 _STREAMS = {TRAIN: 0, TEST: 1, VALIDATION: 2}
-_LISTS = {"item_list": np.int32, "cat_list": np.int32, "time_list": np.int64, "new_list": np.int8}
+_LISTS = {"item_list": np.int32, "cat_list": np.int32, "time_list": np.int64, "flags_list": np.int8}
 HISTORIES = Schema(
     [
         ColumnSchema("user_key", dtype=np.int64),
@@ -37,7 +38,9 @@ def samples_of(split: str, parameters: PreprocessReviews, cuts: Cuts | None, poo
         cuts: of a split by time; None for the last item of each user.
     """
     before = {TRAIN: cuts.train_end, VALIDATION: cuts.test_begin, TEST: None}[split] if cuts else None
-    window = parameters.max_sequence_length if split == TRAIN and parameters.training_targets == WINDOWS else 1
+    # A window stands for all targets in it only if each of its items is one.
+    windows = split == TRAIN and parameters.training_targets == WINDOWS and parameters.learns_histories
+    window = parameters.max_sequence_length if windows else 1
     targets = Targets(split, cuts, parameters.shortest_sequence_for_training, parameters.excludes_seen, window)
     negatives = Negatives(
         pool,
@@ -68,9 +71,13 @@ class CutSamples(ops.Operator):
 
     def transform(self, col_selector: Any, df: pd.DataFrame) -> pd.DataFrame:
         items, offsets = _flat_lists(df["item_list"])
-        cats, times, is_new = (_flat_lists(df[name])[0] for name in ("cat_list", "time_list", "new_list"))
+        cats, times, flags = (_flat_lists(df[name])[0] for name in ("cat_list", "time_list", "flags_list"))
         owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        events = Events(offsets, owner, np.arange(len(items)) - offsets[owner], times, is_new > 0)
+        context = np.flatnonzero(flags & CONTEXT)
+        # The items of all histories before each review, of its user and of those before.
+        before = np.searchsorted(context, np.arange(len(items)))
+        position, history = (places - places[offsets[owner]] for places in (np.arange(len(items)), before))
+        events = Events(offsets, owner, position, history, times, flags & NEW > 0, flags & TARGET > 0)
         chosen = np.flatnonzero(self.targets.of(events))
         out = pd.DataFrame()
         if self.has_negatives:
@@ -90,11 +97,11 @@ class CutSamples(ops.Operator):
             histories = [np.zeros((len(rows), self.negatives.length), np.int32)] * 2
         out["uid"] = df["uid"].values[owner[rows]]
         # Zeros before each user's items pad the windows at the start of a history.
-        spread = np.arange(len(items)) + self.length * (owner + 1)
+        spread = np.arange(len(context)) + self.length * (owner[context] + 1)
         for name, values in (("item_sequence", items), ("cat_sequence", cats)):
-            padded = np.zeros(len(items) + self.length * (len(offsets) - 1), np.int32)
-            padded[spread] = values
-            out[name] = list_column(sliding_window_view(padded, self.length)[rows + self.length * owner[rows]])
+            padded = np.zeros(len(context) + self.length * (len(offsets) - 1), np.int32)
+            padded[spread] = values[context]
+            out[name] = list_column(sliding_window_view(padded, self.length)[before[rows] + self.length * owner[rows]])
         for name, values in zip(("neg_item_sequence", "neg_cat_sequence"), histories, strict=True):
             out[name] = list_column(values)
         return out

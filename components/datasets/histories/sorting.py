@@ -5,7 +5,7 @@ The key of the sorted runs is a 64-bit hash of the user, so the partitioning dep
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from components.datasets.histories.filters import (
+    FIRST_EVENT,
+    OTHER_KIND,
+    OTHER_TARGET,
+    PASSES,
+    SEEN_ITEM,
+    SHORT_USER,
+    Filtered,
+)
+from components.datasets.histories.kinds import NO_KIND, Kinds
 from components.errors import KfrecError
 from components.random_draws import mixed
 from components.workflows.key_runs import KeyRange, KeyRuns
@@ -24,6 +34,8 @@ SECOND = 10**9
 TICK = 1e-9
 # A user, an item and a time in nanoseconds since 1970, by the names of the published reviews.
 REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixReviewTime", pa.int64())])
+# A review, the code of its kind, and how much it counts.
+EVENT = pa.schema([*REVIEW, ("kind", pa.int8()), ("weight", pa.float32())])
 ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string()))])
 NO_CATEGORY = "no_category"
 HISTORY = pa.schema(
@@ -33,9 +45,12 @@ HISTORY = pa.schema(
         ("item", pa.string()),
         ("cat", pa.string()),
         ("time", pa.int64()),
-        ("is_new", pa.bool_()),
+        ("flags", pa.int8()),
+        ("weight", pa.float32()),
     ]
 )
+# Flags of a review: new to the user, as no history before it has the item; a target by its kind; in later histories.
+NEW, TARGET, CONTEXT = 1, 2, 4
 
 
 def write_items(tables: Iterable[pa.Table], output: Path) -> None:
@@ -64,8 +79,14 @@ def in_nanoseconds(times: np.ndarray, per_second: int, column: str) -> np.ndarra
 
 
 def user_runs(folder: Path) -> KeyRuns:
-    """Runs of the schema ``REVIEW`` after a column user_key."""
-    return KeyRuns(folder, "user_key", REVIEW, lambda reviews: hashes_of(reviews["reviewerID"]))
+    """Runs of the schema ``EVENT`` after a column user_key."""
+    return KeyRuns(folder, "user_key", EVENT, lambda reviews: hashes_of(reviews["reviewerID"]))
+
+
+def without_kinds(reviews: pa.Table) -> pa.Table:
+    """Reviews of the schema ``REVIEW`` in that of ``EVENT``: of no kind and of weight 1."""
+    kinds, weights = np.full(len(reviews), NO_KIND, np.int8), np.ones(len(reviews), np.float32)
+    return pa.table([*reviews.select(REVIEW.names).columns, pa.array(kinds), pa.array(weights)], schema=EVENT)
 
 
 def hashes_of(names: pa.ChunkedArray) -> np.ndarray:
@@ -86,6 +107,7 @@ class Histories:
         path: a parquet file of the schema ``HISTORY``, sorted by user and time; None if no user is left.
         with_category: of these, reviews of items with a category.
         longest: reviews of the most active user, kept or not.
+        filtered: what the filters left out.
         tied: of the kept reviews, those of another item at the time of the user's review before.
     """
 
@@ -94,33 +116,59 @@ class Histories:
     reviews: int
     with_category: int
     longest: int
+    filtered: Filtered
     tied: int = 0
 
 
-def write_histories(users: KeyRange, items: Path, shortest: int, ties_by_item: bool, output: Path) -> Histories:
-    """Drops users with fewer than ``shortest`` reviews, sorts each user's reviews by time, adds the category.
+@dataclass(frozen=True)
+class Selection:
+    """Which reviews are targets, and which are in histories.
+
+    Attributes:
+        shortest: users with fewer reviews are dropped.
+        ties_by_item: whether reviews of one time are in the order of their asins, as published. That order tells which
+            of them comes next; the other one, by a hash of user and asin, does not.
+        excludes_seen: whether a target must be the user's first review of the item.
+    """
+
+    kinds: Kinds
+    shortest: int
+    ties_by_item: bool
+    excludes_seen: bool
+
+
+def write_histories(users: KeyRange, items: Path, selection: Selection, output: Path) -> Histories:
+    """Drops reviews of unused kinds and users with few reviews, sorts each user's by time, adds the category.
 
     Args:
         items: Arrow file of the schema ``sorting.ITEM``; the first row of an item wins.
-        ties_by_item: whether reviews of one time are in the order of their asins, as published. That order tells which
-            of them comes next; the other one, by a hash of user and asin, does not.
 
     Raises:
         KfrecError: two users share a key.
     """
     reviews = users.read().combine_chunks()
+    codes, kinds = reviews["kind"].to_numpy(), selection.kinds
+    is_used = kinds.are_targets(codes) | kinds.are_context(codes)
+    unused = reviews.filter(pa.array(~is_used))
+    reviews = reviews.filter(pa.array(is_used))
     names = reviews["reviewerID"].combine_chunks().dictionary_encode().indices.to_numpy()
     lengths = np.bincount(names) if len(names) else np.zeros(0, np.int64)
     longest = int(lengths.max(initial=0))
-    if longest < shortest:
-        return Histories(None, 0, 0, 0, longest)
-    reviews = reviews.filter(pa.array(lengths[names] >= shortest))
-    reviews = reviews.take(pa.array(_by_user_and_time(reviews, ties_by_item))).combine_chunks()
+    is_short = lengths[names] < selection.shortest
+    left_out = [(unused, OTHER_KIND), (reviews.filter(pa.array(is_short)), SHORT_USER)]
+    if longest < selection.shortest:
+        return Histories(None, 0, 0, 0, longest, _filtered(left_out))
+    reviews = reviews.filter(pa.array(~is_short))
+    reviews = reviews.take(pa.array(_by_user_and_time(reviews, selection.ties_by_item))).combine_chunks()
 
     keys = reviews["user_key"].to_numpy()
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
-    if len(starts) != (lengths >= shortest).sum():
+    if len(starts) != (lengths >= selection.shortest).sum():
         raise _one_key(reviews)
+    codes = reviews["kind"].to_numpy()
+    is_target, is_context = kinds.are_targets(codes), kinds.are_context(codes)
+    owner = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(keys)))
+    is_new = _is_new(reviews, owner, is_context)
     categories = _categories(reviews["asin"], items)
     columns = [
         reviews["user_key"],
@@ -128,10 +176,27 @@ def write_histories(users: KeyRange, items: Path, shortest: int, ties_by_item: b
         reviews["asin"],
         categories.fill_null(NO_CATEGORY),
         reviews["unixReviewTime"],
-        pa.array(_first_of_each_item(reviews, starts)),
+        pa.array((NEW * is_new + TARGET * is_target + CONTEXT * is_context).astype(np.int8)),
+        reviews["weight"],
     ]
     pq.write_table(pa.table(columns, schema=HISTORY), output)
-    return Histories(output, len(starts), len(keys), len(keys) - categories.null_count, longest, _ties(reviews))
+    before = np.cumsum(is_context) - is_context
+    reasons = [~is_target, before == before[starts][owner], ~is_new & selection.excludes_seen]
+    filters = np.select(reasons, [OTHER_TARGET, FIRST_EVENT, SEEN_ITEM], PASSES)
+    filtered = _filtered([*left_out, (reviews, filters)])
+    with_category = len(keys) - categories.null_count
+    return Histories(output, len(starts), len(keys), with_category, longest, filtered, _ties(reviews))
+
+
+def _filtered(parts: Sequence[tuple[pa.Table, int | np.ndarray]]) -> Filtered:
+    """What the filters leave out.
+
+    Args:
+        parts: reviews, and the filter of all or each of them.
+    """
+    reviews = pa.concat_tables([table for table, _ in parts])
+    filters = np.concatenate([np.broadcast_to(filters, len(table)) for table, filters in parts])
+    return Filtered(reviews["user_key"].to_numpy(), hashes_of(reviews["asin"]), filters)
 
 
 def _ties(reviews: pa.Table) -> int:
@@ -142,14 +207,14 @@ def _ties(reviews: pa.Table) -> int:
     return int(np.count_nonzero((keys[1:] == keys[:-1]) & (times[1:] == times[:-1]) & is_other))
 
 
-def _first_of_each_item(reviews: pa.Table, starts: np.ndarray) -> np.ndarray:
-    """Whether each review is its user's first one of the item; reviews sorted by user and time."""
+def _is_new(reviews: pa.Table, owner: np.ndarray, is_context: np.ndarray) -> np.ndarray:
+    """Whether no earlier context of the user is of the item; reviews sorted by user and time."""
     items = reviews["asin"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
-    users = np.zeros(len(items), np.int64)
-    users[starts[1:]] = 1
-    first = np.zeros(len(items), bool)
-    first[np.unique(np.cumsum(users) << 32 | items, return_index=True)[1]] = True
-    return first
+    _, pairs = np.unique(owner << 32 | items, return_inverse=True)
+    first = np.full(len(items), len(items))
+    places = np.flatnonzero(is_context)
+    np.minimum.at(first, pairs[places], places)
+    return first[pairs] >= np.arange(len(items))
 
 
 def _one_key(reviews: pa.Table) -> KfrecError:

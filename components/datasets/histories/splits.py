@@ -1,8 +1,8 @@
 """Which reviews are targets of which split.
 
-``last_item`` tests on each user's last review, as published. ``time`` cuts all reviews at two moments: reviews before
-the first one train, those between them validate, those from the second one on test. A sample's history holds only
-reviews before its target, so no sample sees a later event.
+``last_item`` tests on each user's last review of a target's kind, as published. ``time`` cuts these reviews at two
+moments: reviews before the first one train, those between them validate, those from the second one on test. A sample's
+history holds only reviews before its target, so no sample sees a later event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.parquet as pq
 
-from components.datasets.histories.sorting import SECOND
+from components.datasets.histories.sorting import SECOND, TARGET
 from components.errors import KfrecError
 
 if TYPE_CHECKING:
@@ -45,7 +45,13 @@ def cuts_by_time(histories: Sequence[Path], parameters: PreprocessReviews, revie
     Raises:
         KfrecError: all reviews before the cut, or all of them, are of one time.
     """
-    times = np.sort(np.concatenate([pq.read_table(path, columns=["time"])["time"].to_numpy() for path in histories]))
+    tables = [pq.read_table(path, columns=["time", "flags"]) for path in histories]
+    times = np.sort(np.concatenate([each["time"].to_numpy()[each["flags"].to_numpy() & TARGET > 0] for each in tables]))
+    if not len(times):
+        raise KfrecError(
+            f"{reviews}: no user that is left has an event of the target_kinds; lower "
+            f"shortest_sequence_for_user={parameters.shortest_sequence_for_user}"
+        )
     test_begin = int(times[int(len(times) * (1 - parameters.test_reviews))])
     earlier = times[: np.searchsorted(times, test_begin)]
     kept = int(len(earlier) * (1 - parameters.validation_reviews))
@@ -71,15 +77,19 @@ class Events:
         offsets: int64 [users + 1], the first review of each user.
         owner: int64 [reviews], the user of each review.
         position: int64 [reviews], its place among the user's reviews.
+        history: int64 [reviews], how many items its history has.
         times: int64 [reviews], nanoseconds since 1970.
-        is_new: bool [reviews], whether it is the user's first review of the item.
+        is_new: bool [reviews], whether no history before it has the item.
+        is_target: bool [reviews], whether its kind is one of targets.
     """
 
     offsets: np.ndarray
     owner: np.ndarray
     position: np.ndarray
+    history: np.ndarray
     times: np.ndarray
     is_new: np.ndarray
+    is_target: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ class Targets:
     Attributes:
         split: TRAIN, VALIDATION or TEST.
         cuts: of a split by time; None for the last item of each user.
-        only_new: whether a target must be the user's first review of the item.
+        only_new: whether a target must be new to the user.
         window: reviews of a user of which only the newest target is kept; 1 keeps all.
     """
 
@@ -101,9 +111,12 @@ class Targets:
 
     def of(self, events: Events) -> np.ndarray:
         """Whether each review is a target: bool [reviews]."""
-        chosen = events.position >= (self.shortest_history if self.split == TRAIN else 1)
+        chosen = events.is_target & (events.history >= (self.shortest_history if self.split == TRAIN else 1))
         if self.cuts is None:
-            is_last = events.position == (events.offsets[1:] - events.offsets[:-1])[events.owner] - 1
+            places = events.is_target.nonzero()[0]
+            owner = events.owner[places]
+            is_last = np.zeros(len(chosen), bool)
+            is_last[places[owner.searchsorted(owner, side="right") - 1]] = True
             chosen &= is_last if self.split == TEST else ~is_last
         elif self.split == TRAIN:
             chosen &= events.times < self.cuts.train_end

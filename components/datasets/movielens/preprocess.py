@@ -14,7 +14,15 @@ from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob
 from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
-from components.datasets.histories.sorting import ITEM, NO_CATEGORY, REVIEW, in_nanoseconds, user_runs, write_items
+from components.datasets.histories.sorting import (
+    ITEM,
+    NO_CATEGORY,
+    REVIEW,
+    in_nanoseconds,
+    user_runs,
+    without_kinds,
+    write_items,
+)
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
 from components.workflows.quarantine import BadLine
@@ -44,13 +52,17 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
         profiler = job.profiler.table("ratings", _PROFILED, [column.name for column in _PROFILED])
         rated: set[str] = set()
+        ratings_read = 0
         for table in reader.tables(ratings, parse_ratings, "ratings", "reading ratings", profiler):
+            ratings_read += len(table)
             chosen = table.filter(pc.greater_equal(table["rating"], parameters.least_rating)).select(REVIEW.names)
             rated.update(pc.unique(chosen["asin"]).to_pylist())
             times = in_nanoseconds(chosen["unixReviewTime"].to_numpy(), 1, "time")
-            runs.add(chosen.set_column(2, REVIEW.field(2), pa.array(times)))
+            runs.add(without_kinds(chosen.set_column(2, REVIEW.field(2), pa.array(times))))
         if not runs.rows:
             raise KfrecError(f"{ratings[0]}: no rating of at least least_rating={parameters.least_rating:g}; lower it")
+        if left_out := ratings_read - runs.rows:
+            print(f"{left_out:,} of {ratings_read:,} ratings are left out by least_rating={parameters.least_rating:g}")
         items = job.scratch / "items.arrow"
         found = reader.tables(movies, parse_movies, "movies", "reading movies") if movies else [_alike(rated)]
         write_items(found, items)

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.contract import LOG_LIKELIHOOD, only_label
+from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec
 from components.feature_spec.values import read_counts, read_values
 from components.models.channels import read_channels
@@ -20,7 +21,7 @@ from components.models.layers.transformer import Sizes, Transformer, initial_ker
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table
-from components.models.sasrec import BATCH, SasRecParameters
+from components.models.sasrec import ALL_ITEMS, BATCH, SasRecParameters
 from components.models.sasrec.ranks import RankedTargets, rank_targets
 
 # Output: the rank of the target among all items, from 1.
@@ -37,7 +38,8 @@ class SasRec(tf.Module):
         p(i | i_1, ..., i_t) = exp(h_t . e_i) / sum over the items j of exp(h_t . e_j)
 
     Position 0 is the beginning, before the first item, so a user without a history gets what users begin with. In
-    training, every item of a history is a target, given those before it.
+    training, every item of a history is a target, given those before it, unless histories hold other kinds of events
+    than targets.
 
     Args:
         amp: whether to compute in float16; weights, norms, softmaxes, logits and losses stay float32.
@@ -73,6 +75,12 @@ class SasRec(tf.Module):
         )
         self.tables = {self._target: Table(self.items, 0, rows)}
         self._dtype = tf.float16 if amp else tf.float32
+        self._learns_histories, self._keeps_seen = spec.learns_histories, spec.keeps_seen
+        if parameters.softmax == BATCH and not spec.counts_targets:
+            raise KfrecError(
+                f"parameter softmax={BATCH} is corrected by how often each item is a target, which data with weights "
+                f"or other kinds of events in histories do not tell; set softmax={ALL_ITEMS}"
+            )
         vocabulary = spec.vocabulary_of(self._target)
         # Ids up to that of unknown items are none: the padding is 0.
         self._first = (vocabulary.unknown if vocabulary else 0) + 1
@@ -94,7 +102,9 @@ class SasRec(tf.Module):
         chosen = only_label(targets) > 0.5 if targets else tf.ones_like(target, tf.bool)
         following = tf.concat([history[:, 1:], target[:, tf.newaxis]], 1)
         learned = (following >= self._first) & chosen[:, tf.newaxis]
-        places = tf.where(learned if training else learned & (tf.range(history.shape[1]) == history.shape[1] - 1))
+        if not (training and self._learns_histories):
+            learned &= tf.range(history.shape[1]) == history.shape[1] - 1
+        places = tf.where(learned)
         states = tf.gather_nd(self._states(history, training), places)
         wanted = tf.gather_nd(following, places)
         losses = (
@@ -134,7 +144,7 @@ class SasRec(tf.Module):
 
     def _ranked(self, state: tf.Tensor, features: Mapping[str, tf.Tensor]) -> RankedTargets:
         history, target = (self._known(features[name]) for name in (self._history, self._target))
-        return rank_targets(state, self.items, self._first, target, history)
+        return rank_targets(state, self.items, self._first, target, None if self._keeps_seen else history)
 
     def _of_all(self, states: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
         """The cross-entropy of the next items among all items, ``[n]``."""

@@ -22,15 +22,17 @@ class RankedTargets(NamedTuple):
     Attributes:
         log_likelihood: float32 ``[N]``, the logarithm of the softmax over all items; that of about 0 for a target that
             is no item.
-        rank: float32 ``[N]``, from 1; among equal scores the mean of their ranks. That of a target that is no item is
-            above the number of items and above LONGEST_LIST.
+        rank: float32 ``[N]``, from 1; among equal scores the mean of their ranks. That of a target that is no item, or
+            is left out, is above the number of items and above LONGEST_LIST.
     """
 
     log_likelihood: tf.Tensor
     rank: tf.Tensor
 
 
-def rank_targets(state: tf.Tensor, items: tf.Variable, first: int, target: tf.Tensor, seen: tf.Tensor) -> RankedTargets:
+def rank_targets(
+    state: tf.Tensor, items: tf.Variable, first: int, target: tf.Tensor, left_out: tf.Tensor | None
+) -> RankedTargets:
     """Compares targets with all items.
 
     Args:
@@ -38,7 +40,7 @@ def rank_targets(state: tf.Tensor, items: tf.Variable, first: int, target: tf.Te
         items: float32 ``[rows, width]``.
         first: the first row of an item; those before it are none.
         target: ids, ``[N]``.
-        seen: ids ``[N, L]`` that are no competitors, unless the target is one of them, too; 0 is padding.
+        left_out: ids ``[N, L]`` that are in no list of the sample; 0 is padding. None leaves none out.
     """
     own = tf.reduce_sum(state * tf.gather(items, target), -1)
     rows = items.shape[0]
@@ -64,14 +66,16 @@ def rank_targets(state: tf.Tensor, items: tf.Variable, first: int, target: tf.Te
     )
     _, largest, exponentials, ahead = tf.while_loop(lambda begin, *_: begin < rows, block, start)
     known = target >= first
-    is_new = tf.reduce_all(seen != target[:, tf.newaxis], -1, keepdims=True)
-    competes = _first_of_each(seen) & (seen >= first) & is_new
-    ahead -= _ahead(tf.einsum("nd,nld->nl", state, tf.gather(items, seen)), own, competes)
+    is_listed = known
+    if left_out is not None:
+        is_listed &= tf.reduce_all(left_out != target[:, tf.newaxis], -1)
+        competed = _first_of_each(left_out) & (left_out >= first)
+        ahead -= _ahead(tf.einsum("nd,nld->nl", state, tf.gather(items, left_out)), own, competed)
     last = float(rows - first)
     log_likelihood = own - largest - tf.math.log(exponentials)
     return RankedTargets(
         tf.where(known, log_likelihood, _NEVER),
-        tf.where(known, tf.clip_by_value(1 + ahead, 1, last), max(last, LONGEST_LIST) + 1),
+        tf.where(is_listed, tf.clip_by_value(1 + ahead, 1, last), max(last, LONGEST_LIST) + 1),
     )
 
 

@@ -25,11 +25,11 @@ _SCORES = 1 << 24
 
 
 class NextItemBaselines:
-    """Ranks of the target among all items; those of the history are left out, unless the target is one of them.
+    """Ranks of the target among all items; those of the history are left out, unless the data keep seen items.
 
     - popularity: by how often each item occurs in the training samples;
     - baseline: by what followed the newest items of the history there: with ``c(i, j)`` the times that j followed i
-      within three items, nearer ones counting more,
+      within three items, nearer ones counting more, and i itself only where seen items are kept,
 
           score(j) = sum over the a-th newest item i of the history: 0.5^a * c(i, j) / (sum of c(i, .))
 
@@ -41,6 +41,7 @@ class NextItemBaselines:
         self._rows = (target.cardinality or 0) + 1
         vocabulary = spec.vocabulary_of(target.name)
         self._unknown = vocabulary.unknown if vocabulary else 0
+        self._learns_histories, self._keeps_seen = spec.learns_histories, spec.keeps_seen
         self._popularity = np.zeros(0)
         self._followers: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
@@ -56,10 +57,12 @@ class NextItemBaselines:
         counts, keys, weights = np.zeros(self._rows), [], []
         for samples in chain(first, second):
             events = self._events(samples)
-            counts += np.bincount(events.ravel(), minlength=self._rows)
+            # Only the target counts where items of a history are of other kinds of events.
+            counted = slice(None) if self._learns_histories else slice(-1, None)
+            counts += np.bincount(events[:, counted].ravel(), minlength=self._rows)
             for apart in range(1, _APART + 1):
-                before, after = events[:, :-apart], events[:, apart:]
-                pairs = (before > 0) & (after > 0) & (before != after)
+                before, after = events[:, :-apart][:, counted], events[:, apart:][:, counted]
+                pairs = (before > 0) & (after > 0) & (self._keeps_seen | (before != after))
                 keys.append(before[pairs].astype(np.int64) * self._rows + after[pairs])
                 weights.append(np.full(len(keys[-1]), 1.0 / apart))
         counts[[0, self._unknown]] = 0
@@ -116,17 +119,18 @@ class NextItemBaselines:
         return scores
 
     def _ranks(self, scores: np.ndarray, history: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """The mean rank of ties; one above the number of items and above LONGEST_LIST for an unknown target."""
+        """The mean rank of ties; that of a target which is unknown or left out is above LONGEST_LIST and all items."""
         rows = np.arange(len(target))
         own = scores[rows, target]
-        scores = scores.copy()
-        is_new = (history != target[:, np.newaxis]).all(1)
-        scores[rows[is_new, np.newaxis], history[is_new]] = -np.inf
+        scores, is_listed = scores.copy(), target > 0
+        if not self._keeps_seen:
+            is_listed &= (history != target[:, np.newaxis]).all(1)
+            scores[rows[:, np.newaxis], history] = -np.inf
         scores[:, [0, self._unknown]] = -np.inf
         scores[rows, target] = own
         level = (scores == own[:, np.newaxis]).sum(1)
         ranks = 1 + (scores > own[:, np.newaxis]).sum(1) + (level - 1) / 2
-        return np.where(target > 0, ranks, max(self._rows, LONGEST_LIST + 1))
+        return np.where(is_listed, ranks, max(self._rows, LONGEST_LIST + 1))
 
 
 def controls(spec: FeatureSpec, parameters: NextItemEvaluation) -> Controls | None:

@@ -33,8 +33,8 @@ def story(measured: Measured) -> Story:
     metrics = measured.metrics
     k, level = metrics["test_list_length"], f"{100 * metrics['test_confidence']:.0f} %"
     lead = (
-        f"Of the items that users chose next, {metrics['test_hr']:.1%} stand among the first {k} of all items, without "
-        f"those of the history. With {metrics['test_rows']:,} test samples, the true figure lies between "
+        f"Of the items that users chose next, {metrics['test_hr']:.1%} stand among the first {k} of all items that "
+        f"can be listed. With {metrics['test_rows']:,} test samples, the true figure lies between "
         f"{metrics['test_hr_low']:.1%} and {metrics['test_hr_high']:.1%} ({level} confidence)."
     )
     found = Section(
@@ -69,4 +69,4 @@ def _cards(metrics: Mapping[str, Any]) -> list[Card]:
 def _by_length(curve: Mapping[str, Any]) -> Figure:
     values, names = curve["model"], [f"{k:,}" for k in curve["k"]]
     chart = bar_chart(names, values, [""] * len(names), "length of the list", Axis("HR", 0, max(values) * 1.12 or 1.0))
-    return Figure("Share of the chosen items in the list", chart, "Of all items, without those of the history.")
+    return Figure("Share of the chosen items in the list", chart, "Of all items that can be listed.")

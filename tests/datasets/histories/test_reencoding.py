@@ -151,6 +151,8 @@ def test_a_vocabulary_that_knows_too_little_is_fitted_anew(
     # Two of ten reviews are of items that the old data did not have.
     preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(folder / "moved"), out_of_vocabulary_limit=limit)
     noted = load_feature_spec(tmp_path / "parquet").metadata["encoding"]
+    unknown = noted.pop("filters")["unknown"]
+    assert (unknown["events"], unknown["items"]) == ((2, 2) if expected == "kept" else (0, 0))
     del noted["sampling"]
     assert noted == {"dataset": "amazon_reviews", "vocabulary": expected, "out_of_vocabulary_rate": 0.2, "raw_rows": 10}
     assert (

@@ -15,6 +15,7 @@ import pytest
 
 from components.artifacts import open_artifact
 from components.datasets.histories.sorting import hashes_of
+from components.feature_spec import load_feature_spec
 from components.feature_spec.vocabulary import VOCABULARY
 from components.random_draws import mixed
 from tests.datasets.amazon_reviews.raw import Review, error_of, named, preprocess, raw_folder, vocabulary
@@ -158,6 +159,14 @@ def test_vocabularies_hold_only_what_trains(output: Path, cuts: tuple[int, int])
     trains = [(user, item) for user, item, time in REVIEWS if time < cuts[0]]
     assert set(vocabulary(output, "uid").values()) == {user for user, _ in trains}
     assert set(vocabulary(output, "item").values()) == {item for _, item in trains}
+
+
+def test_what_the_vocabulary_lacks_is_counted(output: Path, cuts: tuple[int, int]) -> None:
+    users, items = ({review[place] for review in REVIEWS if review[2] < cuts[0]} for place in (0, 1))
+    new = [item for _, item, _ in REVIEWS if item not in items]
+    late = {user for user, _, _ in REVIEWS} - users
+    noted = load_feature_spec(output).metadata["encoding"]["filters"]["unknown"]
+    assert noted == {"users": len(late), "events": len(new), "items": len(set(new))}
 
 
 def test_the_vocabulary_counts_the_reviews_that_train_and_those_of_the_last_window(
