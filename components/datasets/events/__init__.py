@@ -20,6 +20,25 @@ KIND = "event"
 
 
 @dataclass(frozen=True)
+class EventGeneration(Generation):
+    """Parameters of the synthetic events."""
+
+    synthetic_shop_days: int = param(
+        0,
+        "Days of a synthetic shop, whose items come and go, and whose customers view, put into the cart and buy; 0 "
+        "writes the synthetic reviews as events",
+        unit="days",
+        at_least=0,
+        at_most=3_650,
+    )
+
+    @property
+    def are_reviews(self) -> bool:
+        """See ``Generation``."""
+        return not self.synthetic_shop_days
+
+
+@dataclass(frozen=True)
 class EventSampling(Sampling):
     """Which columns of the tables are events, and how these become samples."""
 
@@ -97,7 +116,7 @@ DATASET = DatasetDefinition(
     name="events",
     summary="Tables of CSV or parquet files with a user, an item and a time in each row: the next item of a user.",
     raw=RawContract((TABLES,)),
-    generation=Generation,
+    generation=EventGeneration,
     generate=Lazy("components.datasets.events.synthetic:write_events"),
     sampling=EventSampling,
     preprocess=Lazy("components.datasets.events.preprocess:preprocess"),

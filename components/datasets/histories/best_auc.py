@@ -23,6 +23,8 @@ _USERS = 500
 
 def best_auc(generation: Any, sampling: Any) -> float | None:
     """The AUC that no model surpasses but by chance, an expectation over targets and negatives; None if unknown."""
+    if not generation.are_reviews:
+        return None
     if generation.synthetic_shuffled_labels:
         return 0.5
     catalogue = catalogue_of(generation)

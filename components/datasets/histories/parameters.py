@@ -32,6 +32,11 @@ class Generation:
         at_most=6_600,
     )
 
+    @property
+    def are_reviews(self) -> bool:
+        """Whether the data are those of ``components.datasets.histories.synthetic``."""
+        return True
+
     def check(self) -> None:
         """Requires an item per synthetic category."""
         if self.synthetic_items < self.synthetic_categories:

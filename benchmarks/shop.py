@@ -1,0 +1,197 @@
+"""Nightly lists of a synthetic shop: ``python -m benchmarks.shop [--days 30,31] [--models item_knn,sasrec]``.
+
+Each night the models train on all events before it by ``kfrec run``, and ``kfrec recommend --all`` lists 20 items in
+stock for each customer. Beside them stand the most popular items of seven days and an item-kNN by hand, which leaves out
+what the customer has bought, or has seen. The next day tells HR@20: the share of its customers of whose choices one
+is in their list. Choices are, in one column each,
+
+- any new item: items that the customer has never seen;
+- new purchase: purchases of items that the customer has never bought.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+from scipy import sparse
+
+from components.datasets.events.shop import DAY, KINDS, OPENING, PURCHASE, Shelf, ShopEvents, make_shelf, simulate
+from components.metrics import mean_interval
+
+TOP = 20
+CATEGORIES, DAYS = 40, 37
+_SETTINGS = {
+    "item_knn": (),
+    "sasrec": (),
+}
+# A list of TOP items for each customer, -1 where it ends; ``[users, TOP]``.
+Lists = np.ndarray
+
+
+@dataclass(frozen=True)
+class Night:
+    """What is known on the evening before a day.
+
+    Attributes:
+        stock: bool ``[items]``, what is for sale on the day.
+        seen: bool ``[users, items]``.
+        bought: bool ``[users, items]``.
+    """
+
+    day: int
+    events: ShopEvents
+    shelf: Shelf
+    stock: np.ndarray
+    seen: np.ndarray
+    bought: np.ndarray
+
+
+def nights(events: ShopEvents, shelf: Shelf, users: int, days: Sequence[int]) -> Iterator[tuple[Night, np.ndarray]]:
+    """Each night, and the choices of the day after it: bool ``[columns, users, items]``."""
+    of_day = (events.time // 1000 - OPENING) // DAY
+    for day in days:
+        before, now = _taken(events, of_day < day), _taken(events, of_day == day)
+        seen, bought = (np.zeros((users, len(shelf.price)), bool) for _ in range(2))
+        seen[before.user, before.item] = True
+        bought[before.user[before.kind == PURCHASE], before.item[before.kind == PURCHASE]] = True
+        chosen = np.zeros((2, *seen.shape), bool)
+        chosen[0, now.user, now.item] = True
+        chosen[1, now.user[now.kind == PURCHASE], now.item[now.kind == PURCHASE]] = True
+        stock = np.zeros(len(shelf.price), bool)
+        stock[shelf.for_sale(day)] = True
+        yield Night(day, before, shelf, stock, seen, bought), chosen & ~np.stack([seen, bought])
+
+
+def popularity(night: Night) -> Lists:
+    """What was viewed most in seven days."""
+    newest = night.events.time >= (OPENING + (night.day - 7) * DAY) * 1000
+    counts = np.bincount(night.events.item[newest], minlength=len(night.stock)).astype(np.float64)
+    return _best(np.broadcast_to(counts, night.seen.shape), night, night.bought)
+
+
+def item_knn(night: Night, left_out: np.ndarray) -> Lists:
+    """Items whose customers are those of the customer's items, newer ones counting more."""
+    age = night.day - (night.events.time / 1000 - OPENING) / DAY
+    shape, pairs = night.seen.shape, (night.events.user, night.events.item)
+    occurs = sparse.csr_matrix(night.seen, dtype=np.float32)
+    size = np.sqrt(np.maximum(np.asarray(occurs.sum(0)).ravel(), 1))
+    scaled = occurs @ sparse.diags(1 / size)
+    alike = (scaled.T @ scaled).tolil()
+    alike.setdiag(0)
+    profile = sparse.csr_matrix((np.exp2(-age / 7).astype(np.float32), pairs), shape)
+    return _best((profile @ alike.tocsr()).toarray(), night, left_out)
+
+
+def kfrec(model: str, night: Night, folder: Path) -> Lists:
+    """What ``kfrec recommend --all`` writes after ``kfrec run``."""
+    folder.mkdir(parents=True)
+    raw, bought, stock, lists = (folder / name for name in ("raw", "bought.csv", "stock.csv", "lists.parquet"))
+    raw.mkdir()
+    events, is_purchase = night.events, night.events.kind == PURCHASE
+    columns = {
+        "user": events.user,
+        "item": events.item,
+        "timestamp": events.time,
+        "event": np.array(KINDS)[events.kind],
+        "category": night.shelf.category[events.item],
+    }
+    pc.write_csv(pa.table(columns), raw / "events.csv")
+    pc.write_csv(pa.table({"user": events.user[is_purchase], "item": events.item[is_purchase]}), bought)
+    pc.write_csv(pa.table({"item": np.flatnonzero(night.stock)}), stock)
+    workdir = f"--workdir={folder / 'work'}"
+    _run("run", workdir, f"--model={model}", "--dataset=events", f"--source={raw}", *_SETTINGS[model])
+    _run(
+        "recommend",
+        workdir,
+        "--all",
+        "--model=last",
+        f"--top={TOP}",
+        "--keep-seen",
+        f"--exclude={bought}",
+        f"--candidates={stock}",
+        f"--output={lists}",
+    )
+    written = pq.read_table(lists, columns=["user", "rank", "item"])
+    result = np.full((len(night.seen), TOP), -1)
+    user, rank, item = (written[name].cast(pa.int64()).to_numpy() for name in written.column_names)
+    result[user, rank - 1] = item
+    return result
+
+
+def main() -> None:
+    options = _parser().parse_args()
+    rng = np.random.default_rng(options.seed)
+    shelf = make_shelf(options.items, CATEGORIES, DAYS, rng)
+    events = simulate(shelf, options.users, DAYS, rng)
+    with tempfile.TemporaryDirectory(prefix="kfrec-shop-", dir=options.folder) as scratch:
+        ways: dict[str, Callable[[Night], Lists]] = {
+            "popularity of 7 days": popularity,
+            "item-kNN by hand, bought left out": lambda night: item_knn(night, night.bought),
+            "item-kNN by hand, seen left out": lambda night: item_knn(night, night.seen),
+        }
+        for model in options.models:
+            ways[f"kfrec {model}"] = lambda night, model=model: kfrec(model, night, Path(scratch, f"{model}-{night.day}"))
+        hits: dict[str, list[list[np.ndarray]]] = {name: [[], []] for name in ways}
+        for night, chosen in nights(events, shelf, options.users, options.days):
+            for name, way in ways.items():
+                lists = way(night)
+                for column in range(len(chosen)):
+                    hits[name][column].append(_hits(lists, chosen[column]))
+    print(f"HR@{TOP}, {options.users:,} customers, {options.items:,} items, days {', '.join(map(str, options.days))}\n")
+    print(f"{'lists':36}{'any new item':28}new purchase")
+    for name, columns in hits.items():
+        print(f"{name:36}" + "".join(f"{_text(np.concatenate(column)):28}" for column in columns).rstrip())
+
+
+def _taken(events: ShopEvents, chosen: np.ndarray) -> ShopEvents:
+    return ShopEvents(*(column[chosen] for column in vars(events).values()))
+
+
+def _best(scores: np.ndarray, night: Night, left_out: np.ndarray) -> Lists:
+    scores = np.where(night.stock & ~left_out, scores, -np.inf)
+    best = np.argpartition(-scores, TOP, 1)[:, :TOP]
+    return np.take_along_axis(best, np.argsort(-np.take_along_axis(scores, best, 1), 1), 1)
+
+
+def _hits(lists: Lists, chosen: np.ndarray) -> np.ndarray:
+    """Of each customer with choices, whether one is in the list, float64 ``[n]``."""
+    found = (np.take_along_axis(chosen, np.maximum(lists, 0), 1) & (lists >= 0)).any(1)
+    return found[chosen.any(1)].astype(np.float64)
+
+
+def _text(hits: np.ndarray) -> str:
+    interval = mean_interval(hits)
+    return f"{interval.estimate:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+
+
+def _run(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "pipelines.cli", *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--days", type=_numbers, default="30,33,36", metavar="A,B,...", help="days after the nights")
+    parser.add_argument("--models", type=lambda text: text.split(","), default="item_knn,sasrec", metavar="A,B,...")
+    parser.add_argument("--users", type=int, default=20_000, metavar="N", help="customers (default %(default)s)")
+    parser.add_argument("--items", type=int, default=5_000, metavar="N", help="items (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the simulation (default %(default)s)")
+    parser.add_argument("--folder", default=None, metavar="FOLDER", help="for artifacts (default: of temporary files)")
+    return parser
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
+
+
+if __name__ == "__main__":
+    main()
