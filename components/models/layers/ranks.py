@@ -1,4 +1,4 @@
-"""Likelihood and rank of targets among all items, a block of items at a time."""
+"""Likelihood and rank of targets among all items."""
 
 from __future__ import annotations
 
@@ -63,16 +63,37 @@ def rank_targets(state: tf.Tensor, items: tf.Variable, first: int, target: tf.Te
         tf.zeros_like(own),
     )
     _, largest, exponentials, ahead = tf.while_loop(lambda begin, *_: begin < rows, block, start)
-    known = target >= first
-    is_new = tf.reduce_all(seen != target[:, tf.newaxis], -1, keepdims=True)
-    competes = _first_of_each(seen) & (seen >= first) & is_new
-    ahead -= _ahead(tf.einsum("nd,nld->nl", state, tf.gather(items, seen)), own, competes)
-    last = float(rows - first)
+    ahead -= _seen_ahead(tf.einsum("nd,nld->nl", state, tf.gather(items, seen)), own, first, target, seen)
     log_likelihood = own - largest - tf.math.log(exponentials)
-    return RankedTargets(
-        tf.where(known, log_likelihood, _NEVER),
-        tf.where(known, tf.clip_by_value(1 + ahead, 1, last), max(last, LONGEST_LIST) + 1),
-    )
+    return RankedTargets(tf.where(target >= first, log_likelihood, _NEVER), _rank(ahead, rows - first, target >= first))
+
+
+def rank_scores(scores: tf.Tensor, first: int, target: tf.Tensor, seen: tf.Tensor) -> tf.Tensor:
+    """The rank of targets by the scores of all items; see ``RankedTargets``.
+
+    Args:
+        scores: float32 ``[N, rows]``.
+        first: the first row of an item; those before it are none.
+        target: ids, ``[N]``.
+        seen: ids ``[N, L]``, as for ``rank_targets``.
+    """
+    rows = scores.shape[1]
+    own = tf.gather(scores, target, batch_dims=1)
+    ids = tf.range(rows, dtype=target.dtype)
+    ahead = _ahead(scores, own, (ids >= first) & (ids != target[:, tf.newaxis]))
+    ahead -= _seen_ahead(tf.gather(scores, seen, batch_dims=1), own, first, target, seen)
+    return _rank(ahead, rows - first, target >= first)
+
+
+def _rank(ahead: tf.Tensor, items: int, known: tf.Tensor) -> tf.Tensor:
+    """The rank behind so many competitors, float32 ``[N]``."""
+    return tf.where(known, tf.clip_by_value(1 + ahead, 1, float(items)), max(float(items), LONGEST_LIST) + 1)
+
+
+def _seen_ahead(scores: tf.Tensor, own: tf.Tensor, first: int, target: tf.Tensor, seen: tf.Tensor) -> tf.Tensor:
+    """``_ahead`` of the items seen, which do not compete, unless the target is one of them."""
+    is_new = tf.reduce_all(seen != target[:, tf.newaxis], -1, keepdims=True)
+    return _ahead(scores, own, _first_of_each(seen) & (seen >= first) & is_new)
 
 
 def _ahead(scores: tf.Tensor, own: tf.Tensor, competes: tf.Tensor) -> tf.Tensor:
