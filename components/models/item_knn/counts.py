@@ -18,7 +18,7 @@ class Pairs(NamedTuple):
 
     before: np.ndarray
     after: np.ndarray
-    count: np.ndarray
+    times: np.ndarray
 
 
 class Nearest(NamedTuple):
@@ -76,14 +76,14 @@ def nearest(pairs: Pairs, rows: int, neighbours: int, backward: float, discount:
         neighbours: K, items to keep of an item.
     """
     is_item = pairs.before == BEGINNING
-    popularity = np.bincount(pairs.after[is_item], pairs.count[is_item], minlength=rows)
-    popularity /= max(popularity.sum(), 1)
+    occurrences = np.bincount(pairs.after[is_item], pairs.times[is_item], minlength=rows)
+    popularity = occurrences / max(occurrences.sum(), 1)
     before, after, count = (values[~is_item] for values in pairs)
     key, near = _summed(
         np.concatenate([before * rows + after, after * rows + before]), np.concatenate([count, backward * count])
     )
     owner, item = key // rows, key % rows
-    near /= popularity[item] ** discount
+    near = near / popularity[item] ** discount
     order = np.lexsort((item, -near, owner))
     order = order[near[order] > 0]
     owner, item, near = owner[order], item[order], near[order]
