@@ -164,7 +164,7 @@ class Catalogue:
         """
         size = len(self.names)
         if self.raw.model.retrieval:
-            yield from self._retrieved(users, count)
+            yield from self._from_retrieval(users, count)
             return
         at_once = max(1, _BLOCK // max(size, 1))
 
@@ -207,7 +207,7 @@ class Catalogue:
         values = np.clip(values, _SMALLEST, _LARGEST)
         return np.log(values) - np.log1p(-values)
 
-    def _retrieved(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
+    def _from_retrieval(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
         """``scores`` of a model that scores all items at once, or by the dot product of two vectors."""
         model, item = self.raw.model, self.raw.model.spec.channel(Channel.TARGET)[0]
         of_items = ITEM_SCORES in model.retrieval
