@@ -181,12 +181,16 @@ def _run(*arguments: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=_numbers, default="30,33,36", metavar="A,B,...", help="days after the nights")
-    parser.add_argument("--models", type=lambda text: text.split(","), default="item_knn,sasrec", metavar="A,B,...")
+    parser.add_argument("--models", type=_names, default="item_knn,sasrec", metavar="A,B,...")
     parser.add_argument("--users", type=int, default=20_000, metavar="N", help="customers (default %(default)s)")
     parser.add_argument("--items", type=int, default=5_000, metavar="N", help="items (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the simulation (default %(default)s)")
     parser.add_argument("--folder", default=None, metavar="FOLDER", help="for artifacts (default: of temporary files)")
     return parser
+
+
+def _names(text: str) -> list[str]:
+    return [each for each in text.split(",") if each]
 
 
 def _numbers(text: str) -> list[int]:

@@ -59,7 +59,8 @@ class ModelDefinition:
             the steps, such as the published epochs and batch size, or registered_model.
         local_defaults: the same for ``kfrec run``, on any data, by pipeline parameter.
         dataset_defaults: data set to the defaults of the pipelines on it, by pipeline parameter, wherever they run.
-        retrieves: whether its vectors of users and items find the candidates of a ranking model; see ``--after``.
+        retrieves: whether it finds the candidates of a ranking model, by vectors of users and items or by scores of all
+            items; see ``--after``.
         is_baseline: whether it is a baseline itself, which the gate does not ask to beat the task's.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from components.contract import LOGIT, only_label
@@ -10,6 +10,7 @@ from components.errors import KfrecError
 from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy
 
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
 
     from components.feature_spec import FeatureSpec
@@ -139,6 +140,45 @@ class Retrieving(Protocol):
 
     def target_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The vectors of targets, float32 ``[B, width]``, from the target's features."""
+
+
+@runtime_checkable
+class ScoringItems(Protocol):
+    """A model that scores all items of a user at once, where no two vectors do.
+
+    The export adds a signature for it, with which a catalogue is ranked.
+
+    Attributes:
+        target_inputs: names of the target's features among the serving features.
+    """
+
+    target_inputs: tuple[str, ...]
+
+    def item_scores(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The scores of every item, float32 ``[B, rows]`` by the id of the target's first feature, whose softmax is the
+        likelihood; from the serving features that are not the target's."""
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """A model with statistics of the training samples, such as counts, that no gradient finds.
+
+    A training that is not resumed takes them before its first step. They are variables that are not trainable, so
+    checkpoints and the export have them.
+    """
+
+    def count(self, samples: Iterable[Mapping[str, np.ndarray]]) -> Sequence[np.ndarray]:
+        """Counts this rank's training samples.
+
+        Args:
+            samples: batches of the targets and of the features that models read, as ``components.records`` has them.
+
+        Returns:
+            Columns of one length; those of all ranks are joined.
+        """
+
+    def fit(self, counts: Sequence[np.ndarray]) -> None:
+        """Sets the variables from the joined columns; called on the first rank, whose variables the others get."""
 
 
 def click_loss(

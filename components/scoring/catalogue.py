@@ -27,7 +27,7 @@ from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawC
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
-from components.scoring.model import TARGET_VECTORS, USER_VECTORS, cores, part_size
+from components.scoring.model import ITEM_SCORES, TARGET_VECTORS, USER_VECTORS, cores, part_size
 from components.scoring.popularity import Popularity
 from components.scoring.raw import RawModel
 from components.scoring.split import behind
@@ -92,7 +92,9 @@ class Catalogue:
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
         self._output = _ranked_output(raw)
         self.keeps_seen = raw.model.spec.keeps_seen
-        self._vectors = raw.model.vectors_of(TARGET_VECTORS, self._features) if raw.model.vectors else None
+        self._vectors: np.ndarray | None = None
+        if TARGET_VECTORS in raw.model.retrieval:
+            self._vectors = raw.model.vectors_of(TARGET_VECTORS, self._features)
         sampled = isinstance(raw.rows, SampledNegatives) and self._output in (LOGIT, PROBABILITY)
         self._is_probability = sampled and self._output == PROBABILITY
         self.counts = raw.rows.sampling_counts(self.names) if isinstance(raw.rows, SampledNegatives) else None
@@ -120,6 +122,11 @@ class Catalogue:
                 "ranks by lift, how much likelier a user chooses an item than other users do, not by likelihood: the "
                 "model was written without the counts of its sampled negatives; train again from the raw files"
             )
+
+    @property
+    def scores_pairs(self) -> bool:
+        """Whether each candidate of a user is a sample of its own, which takes many times as long as to retrieve."""
+        return not self.raw.model.retrieval
 
     def encoded(
         self, users: pa.Array, histories: pa.Array, excluded: np.ndarray | int = 0
@@ -158,8 +165,8 @@ class Catalogue:
             float64 ``[N]``; without a likelihood or a lift, the model's output.
         """
         size = len(self.names)
-        if self._vectors is not None:
-            yield from self._products(users, count, self._vectors)
+        if self.raw.model.retrieval:
+            yield from self._from_retrieval(users, count)
             return
         at_once = max(1, _BLOCK // max(size, 1))
 
@@ -202,12 +209,18 @@ class Catalogue:
         values = np.clip(values, _SMALLEST, _LARGEST)
         return np.log(values) - np.log1p(-values)
 
-    def _products(self, users: Mapping[str, np.ndarray], count: int, vectors: np.ndarray) -> Iterator[np.ndarray]:
-        """``scores`` of a model that orders candidates by the dot product of two vectors."""
-        at_once = max(1, _PRODUCTS // max(len(vectors), 1))
+    def _from_retrieval(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
+        """``scores`` of a model that scores all items at once, or by the dot product of two vectors."""
+        model, item = self.raw.model, self.raw.model.spec.channel(Channel.TARGET)[0]
+        of_items = ITEM_SCORES in model.retrieval
+        at_once = max(1, _PRODUCTS // ((item.cardinality or 0) + 1 if of_items else max(len(self.names), 1)))
         for first in range(0, count, at_once):
             part = {name: values[first : first + at_once] for name, values in users.items()}
-            for each in self.raw.model.vectors_of(USER_VECTORS, part) @ vectors.T:
+            if self._vectors is None:
+                scores = model.vectors_of(ITEM_SCORES, part)[:, self._features[item.name]]
+            else:
+                scores = model.vectors_of(USER_VECTORS, part) @ self._vectors.T
+            for each in scores:
                 yield each.astype(np.float64)
 
     def cold(self, histories: pa.Array) -> np.ndarray:

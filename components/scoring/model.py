@@ -38,8 +38,11 @@ EXPLAIN = "explain"
 TARGETS = "targets"
 # Names of the signatures whose vectors' dot product orders targets, and of their output; only models that retrieve.
 USER_VECTORS, TARGET_VECTORS, VECTOR = "user_vectors", "target_vectors", "vector"
+# Name of the signature that scores all items of a user, instead of those; its output is VECTOR as well.
+ITEM_SCORES = "item_scores"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, VOCABULARY, SIDE_TABLES, "parameters.json", "training.json", PROFILE)
+_RETRIEVAL = (USER_VECTORS, TARGET_VECTORS, ITEM_SCORES)
 _PART, _PART_OF_A_GPU = 2048, 1 << 16
 T = TypeVar("T")
 
@@ -56,7 +59,8 @@ class ExportedModel:
         parameters: of its training; empty if unknown.
         explain: the function of the signature ``explain``; None if there is none, or the model is not loaded.
         targets: the function of the signature ``targets``, likewise.
-        vectors: the functions of USER_VECTORS and TARGET_VECTORS by name, likewise; empty if it has none.
+        retrieval: the functions of USER_VECTORS and TARGET_VECTORS, or of ITEM_SCORES, by name, likewise; empty if it
+            does not retrieve.
     """
 
     folder: Path
@@ -67,7 +71,7 @@ class ExportedModel:
     signature: Callable[..., Mapping[str, Any]]
     explain: Callable[..., Mapping[str, Any]] | None = None
     targets: Callable[..., Mapping[str, Any]] | None = None
-    vectors: Mapping[str, Callable[..., Mapping[str, Any]]] = field(default_factory=dict)
+    retrieval: Mapping[str, Callable[..., Mapping[str, Any]]] = field(default_factory=dict)
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
         """Starts scoring samples: without a GPU in chunks, one per core at a time.
@@ -144,16 +148,17 @@ class ExportedModel:
         return {name: np.asarray(values) for name, values in self.explain(**self._tensors(batch)).items()}
 
     def vectors_of(self, name: str, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The vectors of users or of targets, float32 ``[n, width]``; the model must have them.
+        """The vectors of users or of targets, float32 ``[n, width]``, or users' scores of all items, ``[n, rows]``; the
+        model must have them.
 
         Args:
-            name: USER_VECTORS or TARGET_VECTORS.
+            name: USER_VECTORS, TARGET_VECTORS or ITEM_SCORES.
             batch: feature name to ids, ``[n]`` or ``[n, length]``: all features of the one or of the other.
 
         Raises:
             NotFinite: a vector is not finite.
         """
-        rows, part, compute = len(next(iter(batch.values()))), part_size(), self.vectors[name]
+        rows, part, compute = len(next(iter(batch.values()))), self._part_size, self.retrieval[name]
 
         def computed(first: int) -> np.ndarray:
             read = {name: values[first : first + part] for name, values in batch.items()}
@@ -213,7 +218,7 @@ def load_model(folder: Path | str) -> ExportedModel:
         signature=call,
         explain=loaded.signatures.get(EXPLAIN),
         targets=targets,
-        vectors={name: loaded.signatures[name] for name in (USER_VECTORS, TARGET_VECTORS) if name in loaded.signatures},
+        retrieval={name: loaded.signatures[name] for name in _RETRIEVAL if name in loaded.signatures},
     )
 
 

@@ -46,11 +46,12 @@ def paired(one: RawModel, other: RawModel, retrieve: int) -> Pair:
     Raises:
         KfrecError: neither model retrieves, or both do.
     """
-    retrieving = [model for model in (one, other) if model.model.vectors]
+    retrieving = [model for model in (one, other) if model.model.retrieval]
     if len(retrieving) != 1:
         raise KfrecError(
-            f"of a pair one model retrieves, by vectors of users and items, and {'both' if retrieving else 'neither'} "
-            "of these do; name a retrieval model, such as sasrec, and a ranking model"
+            f"of a pair one model retrieves, by vectors or scores of all items, and "
+            f"{'both' if retrieving else 'neither'} of these do; name a retrieval model, such as sasrec, and a ranking "
+            "model"
         )
     return Pair(retrieving[0], other if retrieving[0] is one else one, retrieve)
 

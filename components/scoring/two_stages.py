@@ -56,6 +56,11 @@ class TwoStages(Catalogue):
                 f"{len(ranking.names):,} of the ranking model; name models of the same items"
             )
 
+    @property
+    def scores_pairs(self) -> bool:
+        """As of ``Catalogue``, of the first stage."""
+        return self._retrieval.scores_pairs
+
     def encoded(  # type: ignore[override]
         self, users: pa.Array, histories: pa.Array, excluded: np.ndarray | int = 0
     ) -> tuple[_Users, np.ndarray]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.models import Model
-from components.models.model import Explaining, Retrieving, SharingUser, outputs_of
+from components.models.model import Explaining, Retrieving, ScoringItems, SharingUser, outputs_of
 from components.models.names import name_of
 from components.models.tables.placement import Sharding, sharding_of, whole_shape
-from components.scoring.model import EXPLAIN, SIGNATURE, TARGET_VECTORS, TARGETS, USER_VECTORS, VECTOR
+from components.scoring.model import EXPLAIN, ITEM_SCORES, SIGNATURE, TARGET_VECTORS, TARGETS, USER_VECTORS, VECTOR
 from components.scoring.signature import Output, Signature, write_signature
 from components.tasks import TaskDefinition
 from components.train.loop.ranks import Ranks
@@ -49,7 +49,8 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
             ``explain`` too; see ``components.models.model.Explaining``. One that scores many targets of one user
             has the signature ``targets``, which takes [None] of the target's features and [1] or [1, length] of the
             others; see ``components.models.model.SharingUser``. One that orders targets by a dot product has the
-            signatures ``user_vectors`` and ``target_vectors``; see ``components.models.model.Retrieving``.
+            signatures ``user_vectors`` and ``target_vectors``; see ``components.models.model.Retrieving``. One that
+            scores all items at once has the signature ``item_scores``; see ``components.models.model.ScoringItems``.
     """
 
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -79,20 +80,26 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         # A function of its own, since a traced one would also serve shapes within its own.
         signatures[TARGETS] = tf.function(serve, autograph=False).get_concrete_function(**of_one)
     if isinstance(model, Retrieving):
-        halves = {USER_VECTORS: model.user_vectors, TARGET_VECTORS: model.target_vectors}
-        for name, vectors in halves.items():
-            read = {
-                feature: spec
-                for feature, spec in signature.items()
-                if (feature in model.target_inputs) == (name == TARGET_VECTORS)
-            }
-            signatures[name] = _vectors(vectors).get_concrete_function(**read)
+        users, targets = _halves(signature, model.target_inputs)
+        signatures[USER_VECTORS] = _vectors(model.user_vectors).get_concrete_function(**users)
+        signatures[TARGET_VECTORS] = _vectors(model.target_vectors).get_concrete_function(**targets)
+    if isinstance(model, ScoringItems):
+        users, _ = _halves(signature, model.target_inputs)
+        signatures[ITEM_SCORES] = _vectors(model.item_scores).get_concrete_function(**users)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     served = _Served(named_state_of(model))
     with disk_errors(folder):
         save(served, signatures, partial)
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)
+
+
+def _halves(
+    signature: Mapping[str, tf.TensorSpec], target_inputs: Sequence[str]
+) -> tuple[dict[str, tf.TensorSpec], dict[str, tf.TensorSpec]]:
+    """The inputs that are not the target's, and those that are."""
+    targets = {name: spec for name, spec in signature.items() if name in target_inputs}
+    return {name: spec for name, spec in signature.items() if name not in targets}, targets
 
 
 def _vectors(compute: Callable[[Mapping[str, tf.Tensor]], tf.Tensor]) -> Any:

@@ -136,12 +136,12 @@ def _require_alone(options: argparse.Namespace, retrieve: int) -> None:
 
 def _require_stages(options: argparse.Namespace, first: RawModel, second: RawModel) -> None:
     """Checks that the first stage alone is a retrieval model."""
-    if not first.model.vectors:
+    if not first.model.retrieval:
         raise KfrecError(
-            f"--retriever {options.retriever} does not retrieve: it has no vectors of users and items; name a "
-            "retrieval model, such as one of sasrec"
+            f"--retriever {options.retriever} does not retrieve: it has neither vectors of users and items nor "
+            "scores of all items; name a retrieval model, such as one of sasrec or item_knn"
         )
-    if second.model.vectors:
+    if second.model.retrieval:
         raise KfrecError(
             f"--model {options.model} is a retrieval model, too; name the ranking model that orders what "
             f"--retriever {options.retriever} finds, or leave out --retriever"
@@ -217,6 +217,12 @@ def _write_all(
 
     data = options.data or named.data
     people = users_in(users, named.raw, data) if users else histories_of(None, data)
+    if catalogue.scores_pairs:
+        print(
+            f"{named.description} has neither item_scores nor user_vectors and target_vectors: scoring "
+            f"{len(catalogue.names):,} pairs a user; --retriever MODEL leaves it the best candidates of another model",
+            flush=True,
+        )
     counts = recommend_to_file(
         catalogue, people, options.top, target, sources, keep_seen=options.keep_seen, exclusions=exclusions
     )

@@ -26,7 +26,7 @@ from tests.pipelines.installed import PACKAGES
 
 SHOWN = shown()
 # Stand for a name of the reader's, or belong to a package that the pages write.
-_PLACEHOLDERS = {"NAME", "trip_time"}
+_PLACEHOLDERS = {"NAME", "gru4rec", "trip_time"}
 
 
 def told(command: Shown) -> str:
@@ -58,7 +58,9 @@ def test_what_python_blocks_import_exists(page: Path) -> None:
                 assert all(hasattr(module, name.name) for name in node.names), ast.unparse(node)
 
 
-@pytest.mark.parametrize("package", sorted(PACKAGES.iterdir()), ids=lambda package: package.name)
+@pytest.mark.parametrize(
+    "package", [*sorted(PACKAGES.iterdir()), ROOT / "docs" / "examples" / "gru4rec"], ids=lambda package: package.name
+)
 def test_the_packages_import_what_the_python_reference_lists(package: Path) -> None:
     page = (ROOT / "docs" / "python.md").read_text()
     listed = {

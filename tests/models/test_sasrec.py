@@ -16,12 +16,12 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.models.draws import draws_at
 from components.models.layers.global_batch import Batch, global_batch
+from components.models.layers.ranks import rank_scores, rank_targets
 from components.models.loss import loss_of
 from components.models.ops.choice import training_back_end
 from components.models.optimizers import make_optimizer
 from components.models.sasrec import MODEL, SasRecParameters
 from components.models.sasrec.model import NEXT_ITEM, RANK, SasRec
-from components.models.sasrec.ranks import rank_targets
 from components.steps.catalog import STEPS
 from components.train.loop.ranks import Ranks
 
@@ -146,7 +146,7 @@ def test_the_loss_over_a_batch_is_corrected_for_the_items_shares() -> None:
 
 @pytest.mark.parametrize("keeps_seen", [False, True])
 def test_ranks_in_blocks_with_ties_and_items_that_are_none(keeps_seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.models.sasrec.ranks._BLOCK", 7)
+    monkeypatch.setattr("components.models.layers.ranks._BLOCK", 7)
     random = np.random.default_rng(1)
     # Few distinct scores, exact in float32, so that there are ties.
     items = random.integers(-2, 3, (50, 2)).astype(np.float32)
@@ -155,6 +155,8 @@ def test_ranks_in_blocks_with_ties_and_items_that_are_none(keeps_seen: bool, mon
     target, seen = random.integers(0, 50, 200), random.integers(0, 50, (200, 9))
     left_out = None if keeps_seen else tf.constant(seen)
     ranked = rank_targets(tf.constant(state), tf.Variable(items), 3, tf.constant(target), left_out)
+    by_scores = rank_scores(tf.constant(state @ items.T), 3, tf.constant(target), left_out)
+    np.testing.assert_array_equal(by_scores, ranked.rank)
     ranks, likelihoods, scores = ranked.rank.numpy(), ranked.log_likelihood.numpy(), state @ items.T
     for row in range(200):
         if not is_item[target[row]]:

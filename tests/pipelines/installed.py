@@ -1,4 +1,4 @@
-"""The packages of tests/packages, installed for this process and those that it starts."""
+"""Packages beside kfrec, such as those of tests/packages, installed for this process and those that it starts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ PACKAGES = Path(__file__).parents[1] / "packages"
 
 
 @contextmanager
-def installed(package: str, site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def installed(package: str, site: Path, monkeypatch: pytest.MonkeyPatch, packages: Path = PACKAGES) -> Iterator[Path]:
     """Yields the folder of a package's module: its files, beside what an installer notes of it.
 
     Args:
-        package: name of a folder in tests/packages.
+        package: name of a folder in ``packages``.
         site: folder to install into.
         monkeypatch: puts the site on the paths.
     """
-    declared = tomllib.loads((PACKAGES / package / "pyproject.toml").read_text())["project"]
+    declared = tomllib.loads((packages / package / "pyproject.toml").read_text())["project"]
     name, version = declared["name"], declared["version"]
-    shutil.copytree(PACKAGES / package / name, site / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(packages / package / name, site / name, ignore=shutil.ignore_patterns("__pycache__"))
     noted = site / f"{name}-{version}.dist-info"
     noted.mkdir()
     (noted / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")

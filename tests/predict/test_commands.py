@@ -201,12 +201,14 @@ def test_all_users_get_the_lists_that_the_command_gives_each(
 
 @pytest.mark.parametrize("output", ["lists.csv", "lists.jsonl.gz"])
 def test_users_of_a_file_have_their_own_histories_or_those_of_the_data(
-    output: str, served: Served, tmp_path: Path
+    output: str, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (user, seen), (other, _) = list(newest(served).items())[:2]
     named = write(tmp_path / "users.jsonl", [{"user": other}, {"user": user}])
     of_data = recommended([f"--users={named}", "--top=2"], tmp_path / output)
     assert of_data["user"].tolist() == [other, other, user, user]
+    said = capsys.readouterr().out
+    assert "has neither item_scores nor user_vectors and target_vectors: scoring" in said and "pairs a user" in said
     own = write(tmp_path / "own.csv", [{"user": user, "history": seen}, {"user": "nobody", "history": []}])
     given = recommended([f"--users={own}", "--top=2"], tmp_path / output)
     assert given["user"].tolist() == [user, user, "nobody", "nobody"]

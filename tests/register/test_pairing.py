@@ -244,7 +244,7 @@ def test_no_pair_is_registered_before_both_stages_have_a_champion(shop: Path, st
 
 def test_two_models_of_one_stage_are_no_pair(shop: Path, store: str) -> None:
     add_version(shop, "other ranker", "ranker")
-    with pytest.raises(KfrecError, match="by vectors of users and items, and neither of these do"):
+    with pytest.raises(KfrecError, match="by vectors or scores of all items, and neither of these do"):
         pair_up(shop, "alike", pair_with="other ranker")
 
 

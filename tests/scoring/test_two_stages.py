@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,11 @@ import tensorflow as tf
 
 from components.artifacts import adopt
 from components.errors import KfrecError
-from components.feature_spec import load_feature_spec
+from components.feature_spec import FeatureSpec, load_feature_spec
+from components.models import Model
+from components.models.item_knn import ItemKnnParameters
+from components.models.item_knn.counts import count_pairs
+from components.models.item_knn.model import ItemKnn
 from components.models.sasrec import SasRecParameters
 from components.models.sasrec.model import SasRec
 from components.scoring import load_raw_model
@@ -22,7 +27,7 @@ from components.scoring.two_stages import TwoStages
 from components.tasks.next_item import TASK
 from components.train.export import export
 from tests.fakes.known_scores import add_counts, make_known_model
-from tests.fakes.small_shop import NAMES, make_data
+from tests.fakes.small_shop import FIRST_ID, NAMES, make_data
 
 # Distinct, and far enough apart for any rounding.
 RETRIEVAL = {name: float((place * 37) % 61) for place, name in enumerate(NAMES)}
@@ -86,12 +91,27 @@ def test_models_without_a_common_item_are_refused(tmp_path: Path) -> None:
         TwoStages(catalogues[0], catalogues[1], retrieved=8)
 
 
-def test_vectors_rank_as_the_likelihood_does(tmp_path: Path) -> None:
-    data = make_data(tmp_path / "tfrecord", dataset="amazon_reviews")
-    spec = load_feature_spec(data)
-    parameters = SasRecParameters(item_dim=8, attention_layers=1, attention_heads=2, feed_forward_dim=8)
-    model = SasRec(parameters, spec, seed=1)
+def sasrec(spec: FeatureSpec) -> Model:
+    model = SasRec(
+        SasRecParameters(item_dim=8, attention_layers=1, attention_heads=2, feed_forward_dim=8), spec, seed=1
+    )
     model.items.assign(np.random.default_rng(1).normal(size=model.items.shape))
+    return model
+
+
+def item_knn(spec: FeatureSpec) -> Model:
+    model = ItemKnn(ItemKnnParameters(), spec, seed=1)
+    rows = model.popularity.shape[0]
+    model.fit(count_pairs([np.random.default_rng(1).integers(FIRST_ID, rows, (300, 6))], rows, distance=3))
+    return model
+
+
+@pytest.mark.parametrize("build", [sasrec, item_knn])
+def test_a_retrieval_ranks_as_the_likelihood_does(build: Callable[[FeatureSpec], Model], tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", dataset="amazon_reviews")
+    add_counts(data, dict.fromkeys(NAMES, 7))
+    spec = load_feature_spec(data)
+    model = build(spec)
     lengths = {name: spec.features[name].length for name in model.serving_features}
     shapes = {name: tf.TensorSpec([None, *filter(None, [length])], tf.int32) for name, length in lengths.items()}
     folder = tmp_path / "model"
@@ -100,10 +120,16 @@ def test_vectors_rank_as_the_likelihood_does(tmp_path: Path) -> None:
     shutil.copy(data / "feature_spec.yaml", folder)
     shutil.copytree(data / "vocabulary", folder / "vocabulary")
     adopt(folder)
-    catalogue = Catalogue(load_raw_model(folder))
-    assert catalogue.value == LIKELIHOOD and catalogue.raw.model.vectors
-    inputs, _ = catalogue.encoded(pa.array(["U1"]), pa.array([list(NAMES[:3])], pa.list_(pa.string())))
+    # Another order than that of the ids.
+    catalogue = Catalogue(load_raw_model(folder), pa.array(NAMES[::-1]))
+    assert catalogue.value == LIKELIHOOD and not catalogue.scores_pairs
+    history, bought = list(NAMES[:3]), list(NAMES[10:20])
+    inputs, _ = catalogue.encoded(pa.array(["U1"]), pa.array([history], pa.list_(pa.string())))
     (scores,) = catalogue.scores(inputs, 1)
-    rows = {"item": catalogue.names.cast(pa.string()), "history": pa.array([list(NAMES[:3])], pa.list_(pa.string()))}
+    rows = {"item": catalogue.names.cast(pa.string()), "history": pa.array([history], pa.list_(pa.string()))}
     likelihoods = catalogue.raw.score(rows).outputs["log_likelihood"]
     np.testing.assert_allclose(scores - scores[0], likelihoods - likelihoods[0], atol=1e-4)
+    found = recommend(catalogue, ["U1"], [history], 60, excluded=[bought]).table
+    assert set(found["item"].to_pylist()) == {*NAMES} - {*history, *bought}
+    assert found[LIKELIHOOD].to_pylist() == sorted(found[LIKELIHOOD].to_pylist(), reverse=True)
+    assert sum(found[LIKELIHOOD].to_pylist()) == pytest.approx(1, rel=1e-5)

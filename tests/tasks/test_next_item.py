@@ -171,5 +171,7 @@ def test_a_model_below_the_baseline_is_no_champion_and_the_report_says_so() -> N
     (reason,) = TASK.vetoes(measured(bad, good).metrics, NextItemDecision())
     assert "the model does not beat the built-in baseline: test NDCG@K" in reason
     assert not TASK.vetoes(measured(bad, good).metrics, NextItemDecision(beat_baseline=False))
+    (remark,) = TASK.remarks(measured(bad, good).metrics)
+    assert remark.startswith(reason) and "the model item_knn counts pairs" in remark
     story = TASK.story(measured(bad, good))
     assert story.headline.startswith("Test NDCG@5 0.0") and "pairs of items do better" in str(story.first)

@@ -52,6 +52,7 @@ TOGETHER = (
     "tests.train.loop.test_sharded",
     "tests.train.test_best_epoch",
     "tests.train.test_electra",
+    "tests.train.test_item_knn",
     "tests.train.test_wide_and_deep",
     "tests.train.test_worker",
 )

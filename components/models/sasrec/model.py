@@ -15,6 +15,7 @@ from components.models.channels import read_channels
 from components.models.layers.dropout import Dropout
 from components.models.layers.global_batch import gathered_over_ranks
 from components.models.layers.layer_norm import LayerNorm
+from components.models.layers.ranks import RankedTargets, rank_targets
 from components.models.layers.softmax import cross_entropy_of_rows
 from components.models.layers.token_embeddings import look_up_dense
 from components.models.layers.transformer import Sizes, Transformer, initial_kernel
@@ -22,7 +23,6 @@ from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table
 from components.models.sasrec import ALL_ITEMS, BATCH, SasRecParameters
-from components.models.sasrec.ranks import RankedTargets, rank_targets
 
 # Output: the rank of the target among all items, from 1.
 RANK = "rank"

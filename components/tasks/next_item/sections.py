@@ -10,7 +10,7 @@ from components.report import Axis, Card, Figure, Section, Story, bar_chart
 from components.tasks.catalogue import catalogue_sections
 from components.tasks.controls import BASELINE
 from components.tasks.definition import Measured
-from components.tasks.next_item import NDCG
+from components.tasks.next_item import COUNT_PAIRS, NDCG
 from components.tasks.next_item.baselines import POPULARITY
 from components.tasks.report import Control, controls_section, interval_card, simple_rule
 
@@ -19,8 +19,8 @@ _CONTROLS = {
         "built-in baseline",
         "What other users chose soon after the newest items of the history.",
         "The model is above it: it has learned more than pairs of items.",
-        "The difference to the model may be chance.",
-        "The model is below it: pairs of items do better.",
+        f"The difference to the model may be chance; {COUNT_PAIRS}.",
+        f"The model is below it: pairs of items do better; {COUNT_PAIRS}.",
     ),
     POPULARITY: simple_rule(
         "popularity alone", "How often each item occurs in the training samples.", "This one number does"

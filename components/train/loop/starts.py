@@ -1,4 +1,7 @@
-"""The four ways to begin a training: fresh, resumed, continued from another training, or warm from another model."""
+"""The four ways to begin a training: fresh, resumed, continued from another training, or warm from another model.
+
+Unless it is resumed, a model with statistics of the training samples takes them anew.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from components.errors import KfrecError
+from components.models.model import Fitted
 from components.steps.training_parameters import LAST
 from components.storage import is_uri
 from components.train.loop.checkpoint import Checkpoints, find_checkpoint, read_progress, require_same_model
@@ -33,7 +37,18 @@ def begin(
         _continue(session, checkpoints, fresh)
     elif parameters.warm_start_path:
         _start_warm(session, checkpoints)
+    if isinstance(session.model, Fitted):
+        _fit(session, session.model)
     return fresh, []
+
+
+def _fit(session: Session, model: Fitted) -> None:
+    """Fits the model of the first rank to what all ranks count."""
+    ranks, train = session.ranks, session.data.train
+    batches = train.batches(session.parameters.global_batch_size, rank=ranks.rank, size=ranks.size)
+    counts = together(ranks, lambda: model.count(batches))
+    counts = ranks.exchange(np.zeros(len(counts[0]), np.int64), counts)
+    on_first(ranks, lambda: model.fit(counts))
 
 
 def _resume(

@@ -1,4 +1,4 @@
-"""Likelihood and rank of targets among all items, a block of items at a time."""
+"""Likelihood and rank of targets among all items."""
 
 from __future__ import annotations
 
@@ -65,18 +65,46 @@ def rank_targets(
         tf.zeros_like(own),
     )
     _, largest, exponentials, ahead = tf.while_loop(lambda begin, *_: begin < rows, block, start)
-    known = target >= first
-    is_listed = known
-    if left_out is not None:
-        is_listed &= tf.reduce_all(left_out != target[:, tf.newaxis], -1)
-        competed = _first_of_each(left_out) & (left_out >= first)
-        ahead -= _ahead(tf.einsum("nd,nld->nl", state, tf.gather(items, left_out)), own, competed)
-    last = float(rows - first)
     log_likelihood = own - largest - tf.math.log(exponentials)
+    if left_out is not None:
+        ahead -= _left_out_ahead(tf.einsum("nd,nld->nl", state, tf.gather(items, left_out)), own, first, left_out)
     return RankedTargets(
-        tf.where(known, log_likelihood, _NEVER),
-        tf.where(is_listed, tf.clip_by_value(1 + ahead, 1, last), max(last, LONGEST_LIST) + 1),
+        tf.where(target >= first, log_likelihood, _NEVER),
+        _rank(ahead, rows - first, _is_listed(first, target, left_out)),
     )
+
+
+def rank_scores(scores: tf.Tensor, first: int, target: tf.Tensor, left_out: tf.Tensor | None) -> tf.Tensor:
+    """The rank of targets by the scores of all items; see ``RankedTargets``.
+
+    Args:
+        scores: float32 ``[N, rows]``.
+        first: the first row of an item; those before it are none.
+        target: ids, ``[N]``.
+        left_out: ids ``[N, L]``, as for ``rank_targets``.
+    """
+    rows = scores.shape[1]
+    own = tf.gather(scores, target, batch_dims=1)
+    ids = tf.range(rows, dtype=target.dtype)
+    ahead = _ahead(scores, own, (ids >= first) & (ids != target[:, tf.newaxis]))
+    if left_out is not None:
+        ahead -= _left_out_ahead(tf.gather(scores, left_out, batch_dims=1), own, first, left_out)
+    return _rank(ahead, rows - first, _is_listed(first, target, left_out))
+
+
+def _rank(ahead: tf.Tensor, items: int, is_listed: tf.Tensor) -> tf.Tensor:
+    """The rank behind so many competitors, float32 ``[N]``."""
+    return tf.where(is_listed, tf.clip_by_value(1 + ahead, 1, float(items)), max(float(items), LONGEST_LIST) + 1)
+
+
+def _is_listed(first: int, target: tf.Tensor, left_out: tf.Tensor | None) -> tf.Tensor:
+    known = target >= first
+    return known if left_out is None else known & tf.reduce_all(left_out != target[:, tf.newaxis], -1)
+
+
+def _left_out_ahead(scores: tf.Tensor, own: tf.Tensor, first: int, left_out: tf.Tensor) -> tf.Tensor:
+    """``_ahead`` of the items that are left out."""
+    return _ahead(scores, own, _first_of_each(left_out) & (left_out >= first))
 
 
 def _ahead(scores: tf.Tensor, own: tf.Tensor, competes: tf.Tensor) -> tf.Tensor:
