@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from components.datasets.raw_rows import USER
 from components.scoring.catalogue import POPULAR, Catalogue
 
 RANK, FLAG = "rank", "flag"
+_LISTS = pa.list_(pa.string())
 
 
 @dataclass(frozen=True)
@@ -39,29 +41,30 @@ def columns_of(catalogue: Catalogue) -> tuple[str, ...]:
 
 def recommend(
     catalogue: Catalogue,
-    users: Sequence[str | None],
-    histories: Sequence[Sequence[str | None]],
+    users: Sequence[str | None] | pa.Array,
+    histories: Sequence[Sequence[str | None]] | pa.Array,
     top: int,
     *,
     keep_seen: bool = False,
-    excluded: Sequence[Sequence[str | None]] = (),
+    excluded: Sequence[Sequence[str | None]] | pa.Array = (),
     ranked: Callable[[], None] = lambda: None,
 ) -> Recommended:
     """The best candidates of users.
 
     Args:
-        histories: the items of each user, oldest first.
+        users: ids, string ``[n]``.
+        histories: the items of each user, oldest first, list of string ``[n]``.
         top: largest number of items of a user.
         keep_seen: whether items of the history are candidates, too.
         excluded: further items of each user that are no candidates; empty excludes none.
     """
-    lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
-    left_out_of = np.array([len(each) for each in excluded]) if excluded else 0
-    inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists, left_out_of)
-    seen_by, is_popular = _places(catalogue, histories), catalogue.cold(lists)
-    excluded_from = _places(catalogue, excluded or [()] * len(users))
-    rows, chosen, values, flags, left = [], [], [], [], np.zeros(len(users), np.int64)
-    for user, scores in enumerate(catalogue.scores(inputs, len(users))):
+    names, lists = _array(users, pa.string()), _array(histories, _LISTS)
+    others = _array(excluded if len(excluded) else [[]] * len(names), _LISTS)
+    inputs, unknown = catalogue.encoded(names, lists, _lengths(others))
+    seen_by, is_popular = _places(catalogue, lists), catalogue.cold(lists)
+    excluded_from = _places(catalogue, others)
+    rows, chosen, values, flags, left = [], [], [], [], np.zeros(len(names), np.int64)
+    for user, scores in enumerate(catalogue.scores(inputs, len(names))):
         seen = seen_by[user]
         if is_popular[user] and catalogue.popularity is not None:
             scores = catalogue.popularity.scores(seen)
@@ -75,7 +78,7 @@ def recommend(
         ranked()
     owners, best = _joined(rows, np.int64), _joined(chosen, np.int64)
     columns = [
-        pa.array(users, pa.string()).take(pa.array(owners)),
+        names.take(pa.array(owners)),
         pa.array(np.concatenate([np.arange(1, 1 + len(each), dtype=np.int32) for each in chosen]) if chosen else []),
         catalogue.names.take(pa.array(best)).cast(pa.string()),
         pa.array(_joined(values, np.float64)),
@@ -84,12 +87,19 @@ def recommend(
     return Recommended(pa.table(columns, names=columns_of(catalogue)), left, unknown)
 
 
-def _places(catalogue: Catalogue, lists: Sequence[Sequence[str | None]]) -> list[np.ndarray]:
+def _array(values: Sequence[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(list(values), kind)
+
+
+def _lengths(lists: pa.Array) -> np.ndarray:
+    return pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+
+
+def _places(catalogue: Catalogue, lists: pa.Array) -> list[np.ndarray]:
     """The distinct places of each list's items among the candidates, ascending."""
-    items = pa.array([item for each in lists for item in each], pa.string())
-    found = pc.index_in(catalogue.spelled(items), value_set=catalogue.names, skip_nulls=True)
-    places, ends = pc.fill_null(found, -1).to_numpy(), np.cumsum([len(each) for each in lists])
-    each_list = (np.unique(places[end - len(items) : end]) for items, end in zip(lists, ends, strict=True))
+    found = pc.index_in(catalogue.spelled(lists.flatten()), value_set=catalogue.names, skip_nulls=True)
+    places, ends = pc.fill_null(found, -1).to_numpy(), np.cumsum(_lengths(lists))
+    each_list = (np.unique(own) for own in np.split(places, ends[:-1]))
     return [own[own >= 0] for own in each_list]
 
 

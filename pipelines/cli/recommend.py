@@ -11,6 +11,7 @@ from components.errors import KfrecError
 from components.parameters import REGISTERED_MODEL
 from components.tasks.pairing import RETRIEVED
 from components.temporary import temporary_folder
+from pipelines.cli.histories import Histories, add_histories, histories_for
 from pipelines.cli.options import (
     REGISTERED_OR_FOLDER,
     Command,
@@ -40,8 +41,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--model", default=_CHAMPION, metavar="MODEL", help=f"{REGISTERED_OR_FOLDER} (default %(default)s)"
     )
     parser.add_argument("--top", type=int, default=20, metavar="N", help="items to list (default %(default)s)")
-    parser.add_argument("--history", metavar="A,B,...", help="the user's items, oldest first (default: of the data)")
-    parser.add_argument("--data", default="", metavar="FOLDER", help="records with the users' histories")
+    parser.add_argument("--history", metavar="A,B,...", help="the user's items, oldest first")
+    add_histories(parser)
     parser.add_argument("--candidates", metavar="FILE", help="file with items to choose from (default: all items)")
     parser.add_argument(
         "--exclude", metavar="FILE", help="file with users and items that are not for them, such as what they bought"
@@ -54,6 +55,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--keep-seen", action="store_true", help="also list items of the history")
     parser.add_argument("--output", metavar="FILE", help="write the lists to this file")
+    parser.add_argument("--left-out", metavar="FILE", help="write the users without a list, and why they have none")
     add_tracked_workdir(parser)
 
 
@@ -74,8 +76,6 @@ def _recommend(options: argparse.Namespace) -> int:
         rows_file(target)
     sources = [path for path in (source, users, not_for) if path is not None]
     run = run_of_model(options, options.model)
-    if run is not None:
-        options.data = options.data or output_of(run, "tfrecord", "tfrecord")
     with ExitStack() as opened:
         opened.enter_context(temporary_folder())
         named = opened.enter_context(named_model(output_of(run, "train", "model") if run else options.model))
@@ -92,11 +92,12 @@ def _recommend(options: argparse.Namespace) -> int:
             retrieval = Catalogue(first, candidates_in(source, first) if source else None)
             catalogue = TwoStages(retrieval, catalogue, options.retrieve)
         exclusions = exclusions_in(not_for, named.raw) if not_for else None
+        histories = histories_for(options, named, run, opened)
         if options.user is None:
             assert target is not None
-            _write_all(options, named, catalogue, users, target, sources, exclusions)
+            _write_all(options, named, catalogue, histories, users, target, sources, exclusions)
         else:
-            _list_one(options, named, catalogue, target, sources, exclusions)
+            _list_one(options, named, catalogue, histories, target, sources, exclusions)
     return 0
 
 
@@ -115,6 +116,8 @@ def _check(options: argparse.Namespace) -> None:
     if options.user is not None:
         if not options.user.strip():
             raise KfrecError("the user's id is empty; give one (is a shell variable unset?)")
+        if options.left_out is not None:
+            raise KfrecError("--left-out is of --all and --users; leave it out")
         return
     if options.output is None:
         raise KfrecError(f"{named[0]} writes a file; give --output FILE, such as lists.parquet")
@@ -148,20 +151,23 @@ def _list_one(
     options: argparse.Namespace,
     named: NamedModel,
     catalogue: Catalogue,
+    histories: Histories,
     target: Path | None,
     sources: list[Path],
     exclusions: Exclusions | None,
 ) -> None:
+    import pyarrow as pa
+
     from components.predict.formats import rows_file, writing
-    from components.predict.history import History, histories_of
     from components.predict.scoring import replacing
     from components.progress import progress
     from components.scoring.recommend import columns_of, recommend
 
     if options.history is not None:
-        history: History = [item.strip() for item in options.history.split(",") if item.strip()]
+        history = [item.strip() for item in options.history.split(",") if item.strip()]
     else:
-        ((_, (history,)),) = histories_of([options.user], options.data or named.data)
+        ((_, lists),) = histories([options.user])
+        (history,) = lists.to_pylist()
     with progress("scoring candidates", 1, "users") as bar:
         items = recommend(
             catalogue,
@@ -169,7 +175,7 @@ def _list_one(
             [history],
             options.top,
             keep_seen=options.keep_seen,
-            excluded=exclusions.of([options.user]) if exclusions else (),
+            excluded=exclusions.of(pa.array([options.user])) if exclusions else (),
             ranked=bar.advance,
         )
     left = int(items.candidates[0])
@@ -186,7 +192,9 @@ def _list_one(
             for batch in items.table.to_batches():
                 writer.write(batch)
     print(f"{named.description}: {left:,} candidates for {options.user} after {len(history)} items")
-    _say(catalogue, int(items.unknown[0]))
+    _say_note(catalogue)
+    if unknown := int(items.unknown[0]):
+        print(f"{unknown:,} ids of the user and the history are unknown to the model")
     names = items.table.column_names[1:]
     rows = [
         [f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row.values()]
@@ -203,35 +211,40 @@ def _write_all(
     options: argparse.Namespace,
     named: NamedModel,
     catalogue: Catalogue,
+    histories: Histories,
     users: Path | None,
     target: Path,
     sources: list[Path],
     exclusions: Exclusions | None,
 ) -> None:
-    from components.predict.history import histories_of
-    from components.predict.recommend import recommend_to_file, users_in
+    from components.predict.recommend import NO_CANDIDATE, recommend_to_file, users_in
 
-    data = options.data or named.data
-    people = users_in(users, named.raw, data) if users else histories_of(None, data)
     counts = recommend_to_file(
-        catalogue, people, options.top, target, sources, keep_seen=options.keep_seen, exclusions=exclusions
+        catalogue,
+        users_in(users, named.raw, histories) if users else histories(None),
+        options.top,
+        target,
+        sources,
+        keep_seen=options.keep_seen,
+        exclusions=exclusions,
+        left_out=Path(options.left_out) if options.left_out is not None else None,
     )
     print(
         f"{named.description}: {counts.items:,} items for {counts.users:,} users, of {len(catalogue.names):,} "
         f"candidates, in {target}"
     )
     if counts.empty:
-        print(f"{counts.empty:,} users have no list: all candidates are in their histories")
+        print(f"{counts.empty:,} users have no list: {NO_CANDIDATE}")
     if counts.flagged:
         print(f"{counts.flagged:,} of the items are flagged: their scores are not trained, or popular ones are listed")
-    _say(catalogue, counts.unknown)
+    if counts.unknown:
+        print(f"{counts.unknown:,} of {counts.events:,} events are of items that the model does not know")
+    _say_note(catalogue)
 
 
-def _say(catalogue: Catalogue, unknown: int) -> None:
+def _say_note(catalogue: Catalogue) -> None:
     if catalogue.note:
         print(f"the model {catalogue.note}")
-    if unknown:
-        print(f"{unknown:,} ids of users and histories are unknown to the model")
 
 
 COMMANDS = {

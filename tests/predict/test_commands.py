@@ -248,7 +248,7 @@ def test_candidates_may_come_from_a_file_and_unknown_ones_are_flagged_and_last(
     said = capsys.readouterr().out
     assert found["item"].tolist()[-1] == "new" and found["flag"].tolist()[-1] == "unknown"
     assert set(found["item"]) == {*items, "new"} and "4 candidates for nobody" in said
-    assert "1 ids of users and histories are unknown" in said
+    assert "1 ids of the user and the history are unknown" in said
 
 
 @pytest.mark.parametrize(

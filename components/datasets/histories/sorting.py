@@ -68,6 +68,29 @@ def user_runs(folder: Path) -> KeyRuns:
     return KeyRuns(folder, "user_key", REVIEW, lambda reviews: hashes_of(reviews["reviewerID"]))
 
 
+def user_histories(users: KeyRange, ties_by_item: bool) -> tuple[pa.Array, pa.Array]:
+    """All events of a partition's users.
+
+    Args:
+        ties_by_item: as for ``write_histories``.
+
+    Returns:
+        The users, string ``[n]``, and the items of each, oldest first, list of string ``[n]``.
+
+    Raises:
+        KfrecError: two users share a key.
+    """
+    reviews = users.read().combine_chunks()
+    reviews = reviews.take(pa.array(_by_user_and_time(reviews, ties_by_item))).combine_chunks()
+    keys = reviews["user_key"].to_numpy()
+    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else np.zeros(0, np.int64)
+    if len(starts) != pc.count_distinct(reviews["reviewerID"]).as_py():
+        raise _one_key(reviews)
+    offsets = pa.array(np.append(starts, len(keys)), pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, reviews["asin"].combine_chunks())
+    return reviews["reviewerID"].combine_chunks().take(pa.array(starts)), lists
+
+
 def hashes_of(names: pa.ChunkedArray) -> np.ndarray:
     """A 64-bit hash of each name (pandas' SipHash): int64, the same on every machine.
 
