@@ -101,9 +101,9 @@ def test_a_model_without_logits_is_ranked_by_its_probabilities(make: Callable[..
 def test_likelihoods_of_the_candidates_that_are_left_sum_to_one(make: Callable[..., Path]) -> None:
     found = catalogue(make())
     scores = scores_of(found, ["B001"])
-    excluded = np.array([1, 5])
-    left = np.flatnonzero(found.left(scores, excluded))
-    values = found.values(scores, excluded, left)
+    scores[[1, 5]] = -np.inf
+    left = np.flatnonzero(found.left(scores, NOBODY))
+    values = found.values(scores[np.newaxis].copy(), np.zeros(len(left), np.int64), left)
     assert len(left) == len(found.names) - 2 and values.sum() == pytest.approx(1)
     assert values[1] / values[2] == pytest.approx(math.exp(scores[2] - scores[3]))
 
@@ -112,7 +112,8 @@ def test_without_counts_candidates_are_ranked_by_lift_and_it_is_said_why(make: C
     found = catalogue(make(counts=False))
     assert found.value == LIFT and "written without the counts" in found.note
     scores = scores_of(found, ["B000"])
-    assert found.values(scores, NOBODY, np.array([3])) == pytest.approx(math.exp(2.0), rel=1e-4)
+    first, place = np.array([0]), np.array([3])
+    assert found.values(scores[np.newaxis], first, place) == pytest.approx(math.exp(2.0), rel=1e-4)
     assert found.best(scores, NOBODY, 2).tolist() == [59, 3]
 
 
