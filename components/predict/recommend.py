@@ -20,9 +20,13 @@ from components.progress import progress
 from components.scoring import RawModel
 from components.scoring.catalogue import Catalogue, candidate_column, every_candidate
 from components.scoring.recommend import FLAG, columns_of, recommend
+from components.workflows.times import Times
+from components.workflows.values import DEFAULT_MISSING, numbers
 
 _ROWS = 16_384
 _USERS = 4096
+# Columns of a file of candidates: the factor of an item, and when it is no candidate any more.
+BOOST, AVAILABLE_UNTIL = "boost", "available_until"
 # The columns of a file of users without a list, and why a user has none.
 LEFT_OUT = ("user", "reason")
 NO_CANDIDATE = "no candidate is left: all are in the history or excluded"
@@ -55,6 +59,7 @@ def recommend_to_file(
     *,
     keep_seen: bool,
     exclusions: Exclusions | None = None,
+    per_category: int = 0,
     left_out: Path | None = None,
 ) -> Counts:
     """Writes the best candidates of users, see ``components.scoring.recommend.Recommended``, a batch at a time.
@@ -65,6 +70,7 @@ def recommend_to_file(
         sources: files that it must not replace.
         keep_seen: whether items of the history are candidates, too.
         exclusions: further items that are no candidates of a user.
+        per_category: most items of a category in a list; 0 is any number.
         left_out: file to write the users without a list to, and why they have none.
 
     Raises:
@@ -85,6 +91,7 @@ def recommend_to_file(
                     top,
                     keep_seen=keep_seen,
                     excluded=exclusions.of(names) if exclusions else (),
+                    per_category=per_category,
                     ranked=bar.advance,
                 )
                 for batch in lists.table.to_batches():
@@ -149,18 +156,61 @@ def exclusions_in(path: Path, model: RawModel) -> Exclusions:
     return Exclusions(of_users["user"].combine_chunks(), of_users["item_distinct"].combine_chunks())
 
 
-def candidates_in(path: Path, model: RawModel) -> pa.Array:
-    """The items in a file of rows, in the model's column of candidates.
+def candidates_in(path: Path, model: RawModel, at: float) -> tuple[pa.Array, np.ndarray | None]:
+    """The items in a file of rows, in the model's column of candidates, that are available.
+
+    Args:
+        at: seconds since 1970; items whose time in the column available_until is before it are left out.
+
+    Returns:
+        The items, and the factors in the column boost, float64; None without this column.
 
     Raises:
-        KfrecError: there is no such file or column, or it holds no items.
+        KfrecError: there is no such file or column, it holds no items, or a time or factor is none.
     """
-    column, candidates = candidate_column(model), []
+    column, rows = candidate_column(model), 0
+    items: list[str | None] = []
+    boosts: list[np.ndarray] = []
+    ends: list[np.ndarray] = []
+    times = Times(AVAILABLE_UNTIL, "", str(path), "with the year first")
     for batch in rows_file(path).batches(_ROWS):
-        candidates += _texts(path, batch, column)
-    if not any(candidates):
+        items += _texts(path, batch, column)
+        if BOOST in batch.schema.names:
+            factors, wrong = numbers(batch[BOOST], DEFAULT_MISSING)
+            _require(path, rows, batch[BOOST], BOOST, wrong | (factors <= 0) | np.isinf(factors), "a factor above 0")
+            boosts.append(np.where(np.isnan(factors), 1, factors))
+        if AVAILABLE_UNTIL in batch.schema.names:
+            until, wrong = times.read(batch[AVAILABLE_UNTIL], DEFAULT_MISSING)
+            _require(path, rows, batch[AVAILABLE_UNTIL], AVAILABLE_UNTIL, wrong, "a time, such as 2026-11-28 20:00")
+            ends.append(until)
+        rows += len(batch)
+    if not any(items):
         raise KfrecError(f"{path}: no rows with a value of {column.name}; give a file with a row for each candidate")
-    return pa.array(candidates, pa.string())
+    if times.are_days:
+        raise KfrecError(f"{path}: column {AVAILABLE_UNTIL} holds days as YYYYMMDD; write them as 2026-11-28")
+    available = ~(np.concatenate(ends) / times.per_second < at) if ends else np.ones(rows, bool)
+    if not available.any():
+        raise KfrecError(f"{path}: all items are past their {AVAILABLE_UNTIL}; give newer ones, or an earlier --at")
+    kept = pa.array(items, pa.string()).filter(pa.array(available))
+    return kept, np.concatenate(boosts)[available] if boosts else None
+
+
+def seconds_of(time: str) -> float:
+    """A time of a command line as seconds since 1970.
+
+    Raises:
+        KfrecError: it is none.
+    """
+    times = Times("time", "", "--at")
+    value = times.require_kind(time, "the time")
+    times.read(pa.array([time]), ())
+    return value / times.per_second
+
+
+def _require(path: Path, before: int, column: pa.Array, name: str, wrong: np.ndarray, wanted: str) -> None:
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise KfrecError(f"{path}: row {before + row + 1}: {name} is {column[row].as_py()!r}; give {wanted}")
 
 
 def users_in(path: Path, model: RawModel, histories: Callable[[Sequence[str], str], People]) -> People:

@@ -24,8 +24,8 @@ Example = Callable[[], Mapping[str, np.ndarray]]
 # Length of the list that a served pair returns unless a request asks for another one.
 _TOP = 20
 _CHOICES = (
-    "`keep_seen` also ranks the items of the history, `candidates` are the items to choose from, and `exclude` those "
-    "that are left out"
+    "`keep_seen` also ranks the items of the history, `candidates` are the items to choose from, `exclude` those that "
+    "are left out, and `per_category` is the most items of a category"
 )
 
 
@@ -120,6 +120,7 @@ def _of_lists(top: int) -> list[Any]:
         ParamSpec("keep_seen", DataType.boolean, False),
         ParamSpec("candidates", DataType.string, [], shape=(-1,)),
         ParamSpec("exclude", DataType.string, [], shape=(-1,)),
+        ParamSpec("per_category", DataType.long, 0),
     ]
 
 

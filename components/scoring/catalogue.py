@@ -15,6 +15,7 @@ Source: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Ite
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,7 +24,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.contract import LOG_LIKELIHOOD, LOGIT, PROBABILITY, RANKED_BY, ranked_by
-from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives, SpelledIds
+from components.datasets.raw_rows import (
+    CANDIDATE,
+    HISTORY,
+    USER,
+    Categorized,
+    Encoded,
+    RawColumn,
+    SampledNegatives,
+    SpelledIds,
+)
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
@@ -65,6 +75,7 @@ class Catalogue:
     Args:
         candidates: values of its column of candidates; repetitions and nulls are dropped. None is every value of the
             vocabulary.
+        boosts: factors of the candidates' likelihood or lift, float64 above 0, each candidate's first one; None is 1.
 
     Attributes:
         column: the model's column of candidates.
@@ -76,18 +87,21 @@ class Catalogue:
             is, as far as the model reads one.
         level: float64 ``[N]``, how often the category of one behind was chosen; else 0.
         popularity: of the candidates; None if the counts are unknown.
+        log_boost: the logarithm of the boosts, float64 ``[N]``, which lists add to the scores; None without boosts.
         value: name of what ``values`` returns: LIKELIHOOD; LIFT if the counts are unknown; the model's output if
             its data set samples no negatives.
         note: why the candidates are ranked by lift; else empty.
 
     Raises:
-        KfrecError: the model's data set has no candidates, or the model cannot encode them.
+        KfrecError: the model's data set has no candidates, or the model cannot encode them, or boosts are given and
+            it is ranked by neither likelihood nor lift.
     """
 
-    def __init__(self, raw: RawModel, candidates: pa.Array | None = None) -> None:
+    def __init__(self, raw: RawModel, candidates: pa.Array | None = None, boosts: np.ndarray | None = None) -> None:
         self.raw, self.column = raw, candidate_column(raw)
         names = every_candidate(raw) if candidates is None else self.spelled(candidates)
         self.names = names.drop_null().unique()
+        self.log_boost = None if boosts is None else np.log(boosts[pc.index_in(self.names, value_set=names).to_numpy()])
         encoded = _encoded(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
@@ -120,6 +134,27 @@ class Catalogue:
                 "ranks by lift, how much likelier a user chooses an item than other users do, not by likelihood: the "
                 "model was written without the counts of its sampled negatives; train again from the raw files"
             )
+        if boosts is not None and self.value not in (LIKELIHOOD, LIFT):
+            raise KfrecError(
+                f"column boost: the model ranks by {self.value}, which is no likelihood that a factor can raise; leave "
+                "out the column"
+            )
+
+    @cached_property
+    def categories(self) -> np.ndarray:
+        """The category of each candidate, ids ``[N]``; those of unknown category share one.
+
+        Raises:
+            KfrecError: the model keeps no categories, or all candidates have one.
+        """
+        rows = self.raw.rows
+        found = rows.categories(self.names) if isinstance(rows, Categorized) else None
+        if found is None or len(np.unique(found)) < 2:
+            kept = "keeps no categories of items" if found is None else "has one category for all candidates"
+            raise KfrecError(
+                f"a number per category: the model {kept}; train it on data with categories, or leave it out"
+            )
+        return found
 
     def encoded(
         self, users: pa.Array, histories: pa.Array, excluded: np.ndarray | int = 0

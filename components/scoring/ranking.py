@@ -34,6 +34,32 @@ def best_of(scores: np.ndarray, top: int, behind: np.ndarray, level: np.ndarray)
     return rows[kept], places[kept]
 
 
+def best_of_each(
+    scores: np.ndarray, top: int, behind: np.ndarray, level: np.ndarray, groups: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """As ``best_of``, but with at most ``most`` candidates of a group in a list.
+
+    Args:
+        groups: of the candidates, int64 ``[N]``.
+    """
+    depth, users, found = top, np.arange(len(scores)), [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+    while len(users):
+        depth = min(4 * depth, scores.shape[1])
+        rows, places = best_of(scores[users], depth, behind, level)
+        by_group = np.lexsort((groups[places], rows))
+        one_group = (rows * (groups.max(initial=0) + 1) + groups[places])[by_group]
+        kept = np.sort(by_group[ranks_in(one_group) <= most])
+        rows, places = rows[kept], places[kept]
+        # A list that is short may go on further behind.
+        full = np.bincount(rows, minlength=len(users)) >= top if depth < scores.shape[1] else np.ones(len(users), bool)
+        own = full[rows] & (ranks_in(rows) <= top)
+        found.append((users[rows[own]], places[own]))
+        users = users[~full]
+    rows, places = map(np.concatenate, zip(*found, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], places[order]
+
+
 def ranks_in(groups: np.ndarray) -> np.ndarray:
     """The rank of each element among the equal ones, from 1: int64 ``[n]``.
 

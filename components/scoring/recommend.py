@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from components.datasets.raw_rows import USER
 from components.scoring.catalogue import POPULAR, Catalogue
-from components.scoring.ranking import best_of, ranks_in
+from components.scoring.ranking import best_of, best_of_each, ranks_in
 
 RANK, FLAG = "rank", "flag"
 _LISTS = pa.list_(pa.string())
@@ -48,6 +48,7 @@ def recommend(
     *,
     keep_seen: bool = False,
     excluded: Sequence[Sequence[str | None]] | pa.Array = (),
+    per_category: int = 0,
     ranked: Callable[[int], None] = lambda count: None,
 ) -> Recommended:
     """The best candidates of users.
@@ -58,6 +59,7 @@ def recommend(
         top: largest number of items of a user.
         keep_seen: whether items of the history are candidates, too.
         excluded: further items of each user that are no candidates; empty excludes none.
+        per_category: most items of a category in a list; 0 is any number.
         ranked: called with the number of users that were ranked.
     """
     names, lists = _array(users, pa.string()), _array(histories, _LISTS)
@@ -70,8 +72,11 @@ def recommend(
     def listed(users: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         for places in left_out:
             scores[places.among(users)] = -np.inf
+        if catalogue.log_boost is not None:
+            scores += catalogue.log_boost
         left[users] = np.count_nonzero(scores > -np.inf, axis=1)
-        rows, best = best_of(scores, top, catalogue.behind, catalogue.level)
+        order = (scores, top, catalogue.behind, catalogue.level)
+        rows, best = best_of_each(*order, catalogue.categories, per_category) if per_category else best_of(*order)
         return users[rows], best, catalogue.values(scores, rows, best)
 
     parts, first = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))], 0

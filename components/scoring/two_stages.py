@@ -76,6 +76,8 @@ class TwoStages(Catalogue):
         """The places in the second catalogue of each user's retrieved candidates."""
         nothing = np.zeros(0, np.int64)
         for user, scores in enumerate(self._retrieval.scores(users.retrieval, count)):
+            if self._retrieval.log_boost is not None:
+                scores += self._retrieval.log_boost
             best = self._retrieval.best(scores, nothing, self._retrieved + int(users.seen[user]))
             places = self._place_of[best]
             yield np.sort(places[places != _NOWHERE])

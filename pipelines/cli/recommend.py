@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +44,14 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top", type=int, default=20, metavar="N", help="items to list (default %(default)s)")
     parser.add_argument("--history", metavar="A,B,...", help="the user's items, oldest first")
     add_histories(parser)
-    parser.add_argument("--candidates", metavar="FILE", help="file with items to choose from (default: all items)")
+    parser.add_argument(
+        "--candidates",
+        metavar="FILE",
+        help="file with items to choose from, and their boost and available_until if it has these columns (default: "
+        "all items)",
+    )
+    parser.add_argument("--at", metavar="TIME", help="time at which available_until is past (default: now)")
+    parser.add_argument("--per-category", type=int, default=0, metavar="N", help="most items of a category in a list")
     parser.add_argument(
         "--exclude", metavar="FILE", help="file with users and items that are not for them, such as what they bought"
     )
@@ -62,12 +70,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _recommend(options: argparse.Namespace) -> int:
     from components.predict.formats import rows_file
     from components.predict.model import named_model
-    from components.predict.recommend import candidates_in, exclusions_in
+    from components.predict.recommend import candidates_in, exclusions_in, seconds_of
     from components.scoring.catalogue import Catalogue
     from components.scoring.two_stages import TwoStages
 
     use_store_of(options)
     _check(options)
+    at = seconds_of(options.at) if options.at is not None else time.time()
     source = input_file("--candidates", options.candidates) if options.candidates is not None else None
     users = input_file("--users", options.users) if options.users is not None else None
     not_for = input_file("--exclude", options.exclude) if options.exclude is not None else None
@@ -76,21 +85,24 @@ def _recommend(options: argparse.Namespace) -> int:
         rows_file(target)
     sources = [path for path in (source, users, not_for) if path is not None]
     run = run_of_model(options, options.model)
+
+    def of_model(raw: RawModel) -> Catalogue:
+        return Catalogue(raw, *candidates_in(source, raw, at)) if source else Catalogue(raw)
+
     with ExitStack() as opened:
         opened.enter_context(temporary_folder())
         named = opened.enter_context(named_model(output_of(run, "train", "model") if run else options.model))
         if named.pair:
             _require_alone(options, named.pair.retrieve)
-            catalogue: Catalogue = named.pair.catalogue(lambda raw: candidates_in(source, raw) if source else None)
+            catalogue: Catalogue = named.pair.catalogue(of_model)
         else:
-            catalogue = Catalogue(named.raw, candidates_in(source, named.raw) if source else None)
+            catalogue = of_model(named.raw)
         if options.retriever is not None:
             of_retriever = run_of_model(options, options.retriever)
             retriever = output_of(of_retriever, "train", "model") if of_retriever else options.retriever
             first = opened.enter_context(named_model(retriever)).raw
             _require_stages(options, first, named.raw)
-            retrieval = Catalogue(first, candidates_in(source, first) if source else None)
-            catalogue = TwoStages(retrieval, catalogue, options.retrieve)
+            catalogue = TwoStages(of_model(first), catalogue, options.retrieve)
         exclusions = exclusions_in(not_for, named.raw) if not_for else None
         histories = histories_for(options, named, run, opened)
         if options.user is None:
@@ -104,6 +116,12 @@ def _recommend(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     if options.top < 1:
         raise KfrecError(f"--top {options.top} is below 1; give the number of items to list")
+    if options.per_category < 0:
+        raise KfrecError(
+            f"--per-category {options.per_category} is below 0; give the items of a category, or leave it out"
+        )
+    if options.at is not None and options.candidates is None:
+        raise KfrecError("--at is of the column available_until of --candidates; give both")
     if options.retriever is not None and options.retrieve < options.top:
         raise KfrecError(
             f"--retrieve {options.retrieve} is below --top {options.top}; retrieve more candidates than are listed"
@@ -176,6 +194,7 @@ def _list_one(
             options.top,
             keep_seen=options.keep_seen,
             excluded=exclusions.of(pa.array([options.user])) if exclusions else (),
+            per_category=options.per_category,
             ranked=bar.advance,
         )
     left = int(items.candidates[0])
@@ -227,6 +246,7 @@ def _write_all(
         sources,
         keep_seen=options.keep_seen,
         exclusions=exclusions,
+        per_category=options.per_category,
         left_out=Path(options.left_out) if options.left_out is not None else None,
     )
     print(

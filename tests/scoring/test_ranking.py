@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from components.scoring.ranking import best_of, ranks_in
+from components.scoring.ranking import best_of, best_of_each, ranks_in
 
 
 def by_definition(scores: np.ndarray, top: int, behind: np.ndarray, level: np.ndarray) -> list[int]:
@@ -28,6 +28,23 @@ def test_every_user_has_the_best_candidates_in_order(share_behind: float, kind: 
         assert rows.tolist() == sorted(rows.tolist())
         for user in range(30):
             assert places[rows == user].tolist() == by_definition(scores[user], top, behind, level)
+
+
+def test_lists_with_few_of_a_group_are_those_of_going_down_the_whole_order() -> None:
+    random = np.random.default_rng(2)
+    for size, groups, top, most in ((200, 3, 6, 2), (200, 3, 9, 2), (50, 1, 4, 3), (30, 30, 5, 1), (2, 2, 9, 1)):
+        behind, level = random.random(size) < 0.1, np.zeros(size)
+        # Most of the best candidates are of one group.
+        group = np.where(random.random(size) < 0.5, random.integers(0, groups, size), 0)
+        scores = random.integers(0, 9, (20, size)) + 9.0 * (group == 0)
+        scores[random.random((20, size)) < 0.2] = -np.inf
+        rows, places = best_of_each(scores, top, behind, level, group, most)
+        for user in range(20):
+            expected: list[int] = []
+            for place in by_definition(scores[user], size, behind, level):
+                if sum(group[other] == group[place] for other in expected) < most:
+                    expected.append(place)
+            assert places[rows == user].tolist() == expected[:top]
 
 
 def test_no_candidates_and_no_users_are_no_lists() -> None:
