@@ -29,14 +29,14 @@ import json, sys, tempfile
 from pathlib import Path
 from benchmarks.measuring import peak_megabytes
 from components.predict.events import events_in, raw_files
-from components.predict.recommend import recommend_to_file
+from components.predict.recommend import Delivery, write_lists
 from components.scoring import load_raw_model
 from components.scoring.catalogue import Catalogue
-model, events, output = map(Path, sys.argv[1:4])
+model, events, output = sys.argv[1:4]
 raw = load_raw_model(model)
 with tempfile.TemporaryDirectory() as scratch:
-    people = events_in(raw_files([str(events)], Path(scratch)), raw, None)
-    counts = recommend_to_file(Catalogue(raw), people, int(sys.argv[4]), output, [], keep_seen=False)
+    people = events_in(raw_files([events], Path(scratch)), raw, None)
+    counts = write_lists(Catalogue(raw), people, int(sys.argv[4]), Delivery(output, []), keep_seen=False)
 print(json.dumps([counts.users, peak_megabytes()]))
 """
 
@@ -57,7 +57,15 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 def _lists(model: Path, events: Path, users: int) -> float:
     """Writes the lists and returns the peak memory in MB."""
-    command = [sys.executable, "-c", _LISTS, model, events, events.with_name("lists.parquet"), str(TOP)]
+    command: list[str | Path] = [
+        sys.executable,
+        "-c",
+        _LISTS,
+        model,
+        events,
+        events.with_name("lists.parquet"),
+        str(TOP),
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     listed, megabytes = json.loads(done.stdout.splitlines()[-1])
     assert listed == users

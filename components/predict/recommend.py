@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, RawColumn, listed
 from components.errors import KfrecError
+from components.predict.delivery import delivering, is_database
 from components.predict.formats import RowsWriter, rows_file, writing
 from components.predict.history import People
 from components.predict.scoring import replacing
@@ -25,6 +26,8 @@ from components.workflows.values import DEFAULT_MISSING, numbers
 
 _ROWS = 16_384
 _USERS = 4096
+# Columns of lists that say what made them.
+MODEL, VERSION = "model", "version"
 # Columns of a file of candidates: the factor of an item, and when it is no candidate any more.
 BOOST, AVAILABLE_UNTIL = "boost", "available_until"
 # The columns of a file of users without a list, and why a user has none.
@@ -50,12 +53,51 @@ class Counts:
     empty: int = 0
 
 
-def recommend_to_file(
+@dataclass(frozen=True)
+class Delivery:
+    """Where lists go.
+
+    Attributes:
+        output: a file, whose suffix gives the format, or the SQLAlchemy URL of a database.
+        sources: files that it must not replace.
+        model, version: what made the lists; columns of each row.
+        table: of a database.
+    """
+
+    output: str
+    sources: list[Path]
+    model: str = ""
+    version: str = ""
+    table: str = "lists"
+
+    @contextmanager
+    def writing(self, catalogue: Catalogue) -> Iterator[Callable[[pa.Table], None]]:
+        """Yields a function that takes lists, which appear all at once at the end of the block.
+
+        Raises:
+            KfrecError: the file may not be replaced, or the database cannot be used.
+        """
+        columns = (*columns_of(catalogue), MODEL, VERSION)
+        with (
+            delivering(self.output, self.table, self.model)
+            if is_database(self.output)
+            else _replaced(Path(self.output), self.sources, columns)
+        ) as writer:
+
+            def write(lists: pa.Table) -> None:
+                for name, value in ((MODEL, self.model), (VERSION, self.version)):
+                    lists = lists.append_column(name, pa.array([value] * len(lists), pa.string()))
+                for batch in lists.to_batches():
+                    writer.write(batch)
+
+            yield write
+
+
+def write_lists(
     catalogue: Catalogue,
     people: People,
     top: int,
-    output: Path,
-    sources: list[Path],
+    delivery: Delivery,
     *,
     keep_seen: bool,
     exclusions: Exclusions | None = None,
@@ -66,8 +108,7 @@ def recommend_to_file(
 
     Args:
         top: largest number of items of a user.
-        output: file to write; its suffix gives the format.
-        sources: files that it must not replace.
+        delivery: where they go.
         keep_seen: whether items of the history are candidates, too.
         exclusions: further items that are no candidates of a user.
         per_category: most items of a category in a list; 0 is any number.
@@ -78,8 +119,8 @@ def recommend_to_file(
     """
     counts, known = Counts(), every_candidate(catalogue.raw)
     with ExitStack() as opened:
-        writer = opened.enter_context(_replaced(output, sources, columns_of(catalogue)))
-        without = opened.enter_context(_replaced(left_out, [*sources, output], LEFT_OUT)) if left_out else None
+        write = opened.enter_context(delivery.writing(catalogue))
+        without = opened.enter_context(_replaced(left_out, delivery.sources, LEFT_OUT)) if left_out else None
         bar = opened.enter_context(progress("recommending", None, "users"))
         for users, histories in people:
             for first in range(0, len(users), _USERS):
@@ -94,8 +135,7 @@ def recommend_to_file(
                     per_category=per_category,
                     ranked=bar.advance,
                 )
-                for batch in lists.table.to_batches():
-                    writer.write(batch)
+                write(lists.table)
                 if without is not None:
                     lacking = names.filter(pa.array(lists.candidates == 0))
                     why = pa.array([NO_CANDIDATE] * len(lacking), pa.string())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.parameters import REGISTERED_MODEL
+from components.secrets import without_password
 from components.tasks.pairing import RETRIEVED
 from components.temporary import temporary_folder
 from pipelines.cli.histories import Histories, add_histories, histories_for
@@ -25,7 +26,7 @@ from pipelines.cli.options import (
 
 if TYPE_CHECKING:
     from components.predict.model import NamedModel
-    from components.predict.recommend import Exclusions
+    from components.predict.recommend import Delivery, Exclusions
     from components.scoring import RawModel
     from components.scoring.catalogue import Catalogue
 
@@ -62,15 +63,19 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--retrieve", type=int, default=RETRIEVED, metavar="N", help="candidates of --retriever (default %(default)s)"
     )
     parser.add_argument("--keep-seen", action="store_true", help="also list items of the history")
-    parser.add_argument("--output", metavar="FILE", help="write the lists to this file")
+    parser.add_argument(
+        "--output", metavar="FILE_OR_URL", help="write the lists to this file, or a database by its SQLAlchemy URL"
+    )
+    parser.add_argument("--table", default="lists", metavar="NAME", help="table of the database (default %(default)s)")
     parser.add_argument("--left-out", metavar="FILE", help="write the users without a list, and why they have none")
     add_tracked_workdir(parser)
 
 
 def _recommend(options: argparse.Namespace) -> int:
+    from components.predict.delivery import is_database
     from components.predict.formats import rows_file
     from components.predict.model import named_model
-    from components.predict.recommend import candidates_in, exclusions_in, seconds_of
+    from components.predict.recommend import Delivery, candidates_in, exclusions_in, seconds_of
     from components.scoring.catalogue import Catalogue
     from components.scoring.two_stages import TwoStages
 
@@ -80,9 +85,8 @@ def _recommend(options: argparse.Namespace) -> int:
     source = input_file("--candidates", options.candidates) if options.candidates is not None else None
     users = input_file("--users", options.users) if options.users is not None else None
     not_for = input_file("--exclude", options.exclude) if options.exclude is not None else None
-    target = Path(options.output) if options.output is not None else None
-    if target is not None:
-        rows_file(target)
+    if options.output is not None and not is_database(options.output):
+        rows_file(Path(options.output))
     sources = [path for path in (source, users, not_for) if path is not None]
     run = run_of_model(options, options.model)
 
@@ -105,11 +109,15 @@ def _recommend(options: argparse.Namespace) -> int:
             catalogue = TwoStages(of_model(first), catalogue, options.retrieve)
         exclusions = exclusions_in(not_for, named.raw) if not_for else None
         histories = histories_for(options, named, run, opened)
+        delivery = None
+        if options.output is not None:
+            name = run.name if run else named.name
+            delivery = Delivery(options.output, sources, name, named.version, options.table)
         if options.user is None:
-            assert target is not None
-            _write_all(options, named, catalogue, histories, users, target, sources, exclusions)
+            assert delivery is not None
+            _write_all(options, named, catalogue, histories, users, delivery, exclusions)
         else:
-            _list_one(options, named, catalogue, histories, target, sources, exclusions)
+            _list_one(options, named, catalogue, histories, delivery, exclusions)
     return 0
 
 
@@ -138,7 +146,7 @@ def _check(options: argparse.Namespace) -> None:
             raise KfrecError("--left-out is of --all and --users; leave it out")
         return
     if options.output is None:
-        raise KfrecError(f"{named[0]} writes a file; give --output FILE, such as lists.parquet")
+        raise KfrecError(f"{named[0]} writes a file; give --output FILE, such as lists.parquet, or a database")
     if options.history is not None:
         raise KfrecError(f"--history is of one user; give USER instead of {named[0]}, or --users with a column of them")
 
@@ -170,16 +178,13 @@ def _list_one(
     named: NamedModel,
     catalogue: Catalogue,
     histories: Histories,
-    target: Path | None,
-    sources: list[Path],
+    delivery: Delivery | None,
     exclusions: Exclusions | None,
 ) -> None:
     import pyarrow as pa
 
-    from components.predict.formats import rows_file, writing
-    from components.predict.scoring import replacing
     from components.progress import progress
-    from components.scoring.recommend import columns_of, recommend
+    from components.scoring.recommend import recommend
 
     if options.history is not None:
         history = [item.strip() for item in options.history.split(",") if item.strip()]
@@ -203,13 +208,9 @@ def _list_one(
             f"user {options.user}: no candidate is left: all {len(catalogue.names):,} are in the history"
             f"{' or excluded' if exclusions else ''}; --keep-seen lists those of the history, too"
         )
-    if target is not None:
-        with (
-            replacing(target, sources, columns_of(catalogue)) as partial,
-            writing(partial, rows_file(target)) as writer,
-        ):
-            for batch in items.table.to_batches():
-                writer.write(batch)
+    if delivery is not None:
+        with delivery.writing(catalogue) as write:
+            write(items.table)
     print(f"{named.description}: {left:,} candidates for {options.user} after {len(history)} items")
     _say_note(catalogue)
     if unknown := int(items.unknown[0]):
@@ -232,18 +233,16 @@ def _write_all(
     catalogue: Catalogue,
     histories: Histories,
     users: Path | None,
-    target: Path,
-    sources: list[Path],
+    delivery: Delivery,
     exclusions: Exclusions | None,
 ) -> None:
-    from components.predict.recommend import NO_CANDIDATE, recommend_to_file, users_in
+    from components.predict.recommend import NO_CANDIDATE, users_in, write_lists
 
-    counts = recommend_to_file(
+    counts = write_lists(
         catalogue,
         users_in(users, named.raw, histories) if users else histories(None),
         options.top,
-        target,
-        sources,
+        delivery,
         keep_seen=options.keep_seen,
         exclusions=exclusions,
         per_category=options.per_category,
@@ -251,7 +250,7 @@ def _write_all(
     )
     print(
         f"{named.description}: {counts.items:,} items for {counts.users:,} users, of {len(catalogue.names):,} "
-        f"candidates, in {target}"
+        f"candidates, in {without_password(delivery.output)}"
     )
     if counts.empty:
         print(f"{counts.empty:,} users have no list: {NO_CANDIDATE}")

@@ -157,7 +157,8 @@ def test_recommendations_follow_the_history_of_the_data_and_leave_it_out(
     assert f"{left} candidates for {user} after {len(seen)} items" in capsys.readouterr().out
     by_hand = recommended([user, "--top=5", f"--history={','.join(seen)}"], tmp_path / "hand.parquet")
     pd.testing.assert_frame_equal(found, by_hand)
-    assert list(found.columns) == ["user", "rank", "item", "likelihood", "flag"]
+    assert list(found.columns) == ["user", "rank", "item", "likelihood", "flag", "model", "version"]
+    assert set(found["model"]) == {REGISTERED} and set(found["version"].astype(str)) == {"1"}
     assert found["rank"].tolist() == [1, 2, 3, 4, 5] and found["likelihood"].is_monotonic_decreasing
     assert not set(found["item"]) & set(seen)
 

@@ -22,7 +22,7 @@ def test_every_user_has_the_best_candidates_in_order(share_behind: float, kind: 
         behind = random.random(size) < share_behind
         level = np.where(behind, random.integers(0, 3, size), 0).astype(float)
         # Few distinct scores, so that many are equal; some candidates are left out, and of some users all.
-        scores = random.integers(0, 6, (30, size)).astype(kind)
+        scores: np.ndarray = random.integers(0, 6, (30, size)).astype(kind)
         scores[random.random((30, size)) < random.choice([0.0, 0.2, 0.95, 1.0], (30, 1))] = -np.inf
         rows, places = best_of(scores, top, behind, level)
         assert rows.tolist() == sorted(rows.tolist())
