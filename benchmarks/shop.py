@@ -1,8 +1,8 @@
 """Nightly lists of a synthetic shop: ``python -m benchmarks.shop [--days 30,31] [--models item_knn,sasrec]``.
 
 Each night the models train on all events before it by ``kfrec run``, and ``kfrec recommend --all`` lists 20 items in
-stock for each customer. Beside them stand the most popular items of seven days and an item-kNN by hand, which leaves out
-what the customer has bought, or has seen. The next day tells HR@20: the share of its customers of whose choices one
+stock for each customer. Beside them stand the most popular items of seven days and an item-kNN by hand, which leaves
+out what the customer has bought, or has seen. The next day tells HR@20: the share of its customers of whose choices one
 is in their list. Choices are, in one column each,
 
 - any new item: items that the customer has never seen;
@@ -140,7 +140,9 @@ def main() -> None:
             "item-kNN by hand, seen left out": lambda night: item_knn(night, night.seen),
         }
         for model in options.models:
-            ways[f"kfrec {model}"] = lambda night, model=model: kfrec(model, night, Path(scratch, f"{model}-{night.day}"))
+            ways[f"kfrec {model}"] = lambda night, model=model: kfrec(
+                model, night, Path(scratch, f"{model}-{night.day}")
+            )
         hits: dict[str, list[list[np.ndarray]]] = {name: [[], []] for name in ways}
         for night, chosen in nights(events, shelf, options.users, options.days):
             for name, way in ways.items():

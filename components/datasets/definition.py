@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from components.errors import KfrecError
 from components.workflows.partitions import name_within
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from components.artifacts import Artifact
     from components.checks.profiler import Profiler
     from components.datasets.raw_rows import RawRows
     from components.feature_spec import FeatureSpec, ListLength
+
+# In the metadata section ``encoding``: the parameters by which ``DatasetDefinition.histories`` reads newer raw files.
+READING = "reading"
+UserHistories: TypeAlias = "Iterator[tuple[pa.Array, pa.Array]]"
+"""Batches of users' ids, string ``[n]``, and of their items, oldest first, list of string ``[n]``."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,9 @@ class DatasetDefinition:
         raw_rows: takes a model's feature specification and the names of its input features, and returns its encoder of
             raw rows; None if models of the data set take encoded features only. Preprocessing records the data set's
             name as ``dataset`` in the metadata section ``encoding``.
+        histories: yields all events of every user of raw files, in batches, each user once, in memory that does not
+            grow with the number of users; None if the data set has no histories, or reads them from samples only.
+            Preprocessing records the parameters that it needs as ``reading`` in the metadata section ``encoding``.
         first_schema: takes a raw file and the name of its label, which may be empty, and returns the first text of a
             schema that preprocessing needs; None if it needs none.
         no_raw_rows: why there are no ``raw_rows``, in half a sentence.
@@ -165,6 +175,7 @@ class DatasetDefinition:
     preprocess: Callable[[PreprocessJob], Mapping[str, int]]
     lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}
     raw_rows: Callable[[FeatureSpec, Collection[str]], RawRows] | None = None
+    histories: Callable[[PreprocessJob], UserHistories] | None = None
     first_schema: Callable[[Path, str], str] | None = None
     no_raw_rows: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)

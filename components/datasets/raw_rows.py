@@ -120,6 +120,21 @@ class SpelledIds(Protocol):
 
 
 @runtime_checkable
+class Categorized(Protocol):
+    """Raw rows of a data set whose candidates have a category each."""
+
+    def categories(self, candidates: pa.Array) -> np.ndarray | None:
+        """The category of each candidate.
+
+        Args:
+            candidates: values of the column of the role CANDIDATE, ``[n]``.
+
+        Returns:
+            Ids, int64 ``[n]``; candidates of unknown category share one. None if none is known.
+        """
+
+
+@runtime_checkable
 class SampledNegatives(Protocol):
     """Raw rows of a data set whose negative samples are drawn from a distribution q over the candidates.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -223,8 +223,15 @@ def _batch(path: Path, rows: Sequence[dict[str, Any]], last: int) -> pa.RecordBa
         raise KfrecError(f"{path}: in the {len(rows)} lines before line {last + 1}, {error}") from None
 
 
+class RowsWriter(Protocol):
+    """Takes rows, batch by batch."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Writes a batch."""
+
+
 @contextmanager
-def writing(path: Path, named: RowsFile) -> Iterator[_ArrowWriter | _JsonWriter]:
+def writing(path: Path, named: RowsFile) -> Iterator[RowsWriter]:
     """A writer of a new file.
 
     Args:

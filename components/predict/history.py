@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -25,16 +24,15 @@ from components.scoring.split import READ_AHEAD
 from components.storage import is_uri
 
 _ROWS = 16_384
-_REMEDY = "give the items with --history, or other records with --data"
+REMEDY = "give the items with --history, or other events with --events"
 # The split with the newest events first: a user's events in one split are all older than those in the split before.
 SPLITS = ("test", "validation", "train")
 
-History = list[str | None]
-# Batches of users' ids and histories.
-People = Iterator[tuple[list[str], list[History]]]
+# Batches of users' ids, string ``[n]``, and of their items, oldest first, list of string ``[n]``.
+People = Iterator[tuple[pa.Array, pa.Array]]
 
 
-def histories_of(users: Sequence[str] | None, data: str, remedy: str = _REMEDY) -> People:
+def histories_of(users: Sequence[str] | None, data: str, remedy: str = REMEDY) -> People:
     """Users and all their events in the records, oldest first.
 
     Records hold the newest events only, as many as a history is long, and the target of the newest positive sample.
@@ -66,7 +64,7 @@ def histories_of(users: Sequence[str] | None, data: str, remedy: str = _REMEDY) 
     place_of = {user: row for row, user in enumerate(newest.users.tolist())}
     lacking = [row for row, user in enumerate(wanted.tolist()) if user not in place_of]
     if users is not None and lacking:
-        raise KfrecError(f"user {_some(users, lacking)}: no history in {data}; {remedy}")
+        raise KfrecError(f"user {some(users, lacking)}: no history in {data}; {remedy}")
     return _decoded(np.delete(wanted, lacking), place_of, newest, names, items)
 
 
@@ -76,9 +74,10 @@ def _decoded(
     for first in range(0, len(users), _ROWS):
         chosen = users[first : first + _ROWS]
         events = newest.events[[place_of[user] for user in chosen.tolist()]]
-        decoded = iter(items.decode(events[events > 0]))
-        histories = [list(islice(decoded, count)) for count in np.count_nonzero(events, 1).tolist()]
-        yield [user or "" for user in names.decode(chosen)], histories
+        ends = np.append(0, np.cumsum(np.count_nonzero(events, 1)))
+        decoded = pa.array(items.decode(events[events > 0]), pa.string())
+        histories = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), decoded)
+        yield pa.array([user or "" for user in names.decode(chosen)], pa.string()), histories
 
 
 def _newest(spec: FeatureSpec, folder_of: Callable[[str], Path], wanted: np.ndarray) -> NewestSamples:
@@ -114,12 +113,12 @@ def _folder_of(data: str, scratch: Path, split: str) -> Path:
 def _ids_of(users: Sequence[str], names: IdLookup, data: str, remedy: str) -> np.ndarray:
     ids, known = names.encode(pa.array(users, pa.large_string()))
     if not known.all():
-        some = _some(users, np.flatnonzero(~known).tolist())
-        raise KfrecError(f"user {some}: not among the {len(names.ids):,} users in {data}; {remedy}")
+        unknown = some(users, np.flatnonzero(~known).tolist())
+        raise KfrecError(f"user {unknown}: not among the {len(names.ids):,} users in {data}; {remedy}")
     return ids
 
 
-def _some(users: Sequence[str], rows: Sequence[int]) -> str:
+def some(users: Sequence[str], rows: Sequence[int]) -> str:
     """The first of these users, and the number of others."""
     return users[rows[0]] + (f" and {len(rows) - 1:,} more" if len(rows) > 1 else "")
 

@@ -33,6 +33,8 @@ class NamedModel:
 
     Attributes:
         description: for messages, such as "kfrec-ctr version 3".
+        name: the registered name, or the folder or URI as given.
+        version: the registered version, or the digest of a folder's files; empty for a URI.
         data: folder or URI of the records that it was registered with; empty if unknown.
         pair: the pair whose ranker ``raw`` is; None if it is one model.
     """
@@ -41,6 +43,8 @@ class NamedModel:
     description: str
     data: str = ""
     pair: Pair | None = None
+    name: str = ""
+    version: str = ""
 
 
 @contextmanager
@@ -68,11 +72,13 @@ def named_model(named: str) -> Iterator[NamedModel]:
                 raise KfrecError(f"{named}: version {held.version}: {error}") from None
             except KfrecError as error:
                 raise KfrecError(f"{named}: {str(error).replace(scratch, 'its files')}") from None
-            yield NamedModel(raw, f"{held.name} version {held.version}", held.tags.get(DATA, ""), pair)
+            said = f"{held.name} version {held.version}"
+            yield NamedModel(raw, said, held.tags.get(DATA, ""), pair, held.name, str(held.version))
         elif is_uri(named):
-            yield NamedModel(load_raw_model(local_copy(named, folder, *MODEL_FILES)), named)
+            yield NamedModel(load_raw_model(local_copy(named, folder, *MODEL_FILES)), named, name=named)
         else:
-            yield NamedModel(load_raw_model(open_trained(Path(named)).path), named)
+            trained = open_trained(Path(named))
+            yield NamedModel(load_raw_model(trained.path), named, name=named, version=trained.digest)
 
 
 def is_registered(named: str) -> bool:

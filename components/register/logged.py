@@ -25,7 +25,8 @@ Example = Callable[[], Mapping[str, np.ndarray]]
 _TOP = 20
 _CHOICES = (
     "`keep_seen` says whether items of the history are ranked, too, and without it they are if they were in the "
-    "model's evaluation; `candidates` are the items to choose from, and `exclude` those that are left out"
+    "model's evaluation; `candidates` are the items to choose from, `exclude` those that are left out, and "
+    "`per_category` is the most items of a category"
 )
 
 
@@ -120,6 +121,7 @@ def _of_lists(top: int) -> list[Any]:
         ParamSpec("keep_seen", DataType.boolean, None),
         ParamSpec("candidates", DataType.string, [], shape=(-1,)),
         ParamSpec("exclude", DataType.string, [], shape=(-1,)),
+        ParamSpec("per_category", DataType.long, 0),
     ]
 
 

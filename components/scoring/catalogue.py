@@ -15,6 +15,7 @@ Source: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Ite
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,12 +24,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.contract import LOG_LIKELIHOOD, LOGIT, LONGEST_LIST, PROBABILITY, RANKED_BY, ranked_by
-from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives, SpelledIds
+from components.datasets.raw_rows import (
+    CANDIDATE,
+    HISTORY,
+    USER,
+    Categorized,
+    Encoded,
+    RawColumn,
+    SampledNegatives,
+    SpelledIds,
+)
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
 from components.scoring.model import ITEM_SCORES, TARGET_VECTORS, USER_VECTORS, cores, part_size
 from components.scoring.popularity import Popularity
+from components.scoring.ranking import best_of
 from components.scoring.raw import RawModel
 from components.scoring.split import behind
 
@@ -64,6 +75,7 @@ class Catalogue:
     Args:
         candidates: values of its column of candidates; repetitions and nulls are dropped. None is every value of the
             vocabulary.
+        boosts: factors of the candidates' likelihood or lift, float64 above 0, each candidate's first one; None is 1.
 
     Attributes:
         column: the model's column of candidates.
@@ -73,20 +85,24 @@ class Catalogue:
             empty; object ``[N]``.
         behind: bool ``[N]``, the candidates with a flag, which rank behind the others, by how popular their category
             is, as far as the model reads one.
+        level: float64 ``[N]``, how often the category of one behind was chosen; else 0.
         popularity: of the candidates; None if the counts are unknown.
         keeps_seen: whether items of a history are in its list, as the model's data say.
+        log_boost: the logarithm of the boosts, float64 ``[N]``, which lists add to the scores; None without boosts.
         value: name of what ``values`` returns: LIKELIHOOD; LIFT if the counts are unknown; the model's output if
             its data set samples no negatives.
         note: why the candidates are ranked by lift; else empty.
 
     Raises:
-        KfrecError: the model's data set has no candidates, or the model cannot encode them.
+        KfrecError: the model's data set has no candidates, or the model cannot encode them, or boosts are given and
+            it is ranked by neither likelihood nor lift.
     """
 
-    def __init__(self, raw: RawModel, candidates: pa.Array | None = None) -> None:
+    def __init__(self, raw: RawModel, candidates: pa.Array | None = None, boosts: np.ndarray | None = None) -> None:
         self.raw, self.column = raw, candidate_column(raw)
         names = every_candidate(raw) if candidates is None else self.spelled(candidates)
         self.names = names.drop_null().unique()
+        self.log_boost = None if boosts is None else np.log(boosts[pc.index_in(self.names, value_set=names).to_numpy()])
         encoded = _encoded(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
@@ -106,9 +122,9 @@ class Catalogue:
         # An item's first feature is its id, the second its category.
         category = self._features.get(targets[1]) if len(targets) > 1 else None
         self.popularity = None if self.counts is None else Popularity(self.counts, category)
-        self._level = np.zeros(len(self.names))
+        self.level = np.zeros(len(self.names))
         if self.popularity is not None:
-            self._level[self.behind] = self.popularity.of_category[self.behind]
+            self.level[self.behind] = self.popularity.of_category[self.behind]
         self.value, self.note, self._log_q = self._output, "", np.zeros(len(self.names))
         if self._output == LOG_LIKELIHOOD:
             self.value = LIKELIHOOD
@@ -122,6 +138,27 @@ class Catalogue:
                 "ranks by lift, how much likelier a user chooses an item than other users do, not by likelihood: the "
                 "model was written without the counts of its sampled negatives; train again from the raw files"
             )
+        if boosts is not None and self.value not in (LIKELIHOOD, LIFT):
+            raise KfrecError(
+                f"column boost: the model ranks by {self.value}, which is no likelihood that a factor can raise; leave "
+                "out the column"
+            )
+
+    @cached_property
+    def categories(self) -> np.ndarray:
+        """The category of each candidate, ids ``[N]``; those of unknown category share one.
+
+        Raises:
+            KfrecError: the model keeps no categories, or all candidates have one.
+        """
+        rows = self.raw.rows
+        found = rows.categories(self.names) if isinstance(rows, Categorized) else None
+        if found is None or len(np.unique(found)) < 2:
+            kept = "keeps no categories of items" if found is None else "has one category for all candidates"
+            raise KfrecError(
+                f"a number per category: the model {kept}; train it on data with categories, or leave it out"
+            )
+        return found
 
     @property
     def scores_pairs(self) -> bool:
@@ -156,13 +193,20 @@ class Catalogue:
         return (rows.spelled(items) if isinstance(rows, SpelledIds) else items).cast(pa.large_string())
 
     def scores(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
-        """What the candidates are ranked by, for one user after the other.
+        """As ``blocks``, for one user after the other: float64 ``[N]``."""
+        for block in self.blocks(users, count):
+            for each in block:
+                yield each.astype(np.float64)
+
+    def blocks(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
+        """What the candidates are ranked by, for many users at a time.
 
         Args:
             users: the model's inputs other than the candidates', ``[count]`` or ``[count, length]``.
 
         Yields:
-            float64 ``[N]``; without a likelihood or a lift, the model's output.
+            ``[users, N]``, which the caller may change; without a likelihood or a lift, the model's output. -inf is no
+            candidate of the user.
         """
         size = len(self.names)
         if self.raw.model.retrieval:
@@ -175,8 +219,7 @@ class Catalogue:
             return self.raw.model.begin_parts(parts, lambda part: self._samples(users, part))
 
         for outputs in behind(map(begin, range(0, count, at_once))):
-            for each in outputs()[self._output].reshape(-1, size):
-                yield self._log_odds(each) + self._log_q
+            yield self._log_odds(outputs()[self._output].reshape(-1, size)) + self._log_q
 
     def scores_of(self, users: Mapping[str, np.ndarray], candidates: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         """The scores of some candidates of each user; see ``scores``.
@@ -210,18 +253,16 @@ class Catalogue:
         return np.log(values) - np.log1p(-values)
 
     def _from_retrieval(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
-        """``scores`` of a model that scores all items at once, or by the dot product of two vectors."""
+        """``blocks`` of a model that scores all items at once, or by the dot product of two vectors."""
         model, item = self.raw.model, self.raw.model.spec.channel(Channel.TARGET)[0]
         of_items = ITEM_SCORES in model.retrieval
         at_once = max(1, _PRODUCTS // ((item.cardinality or 0) + 1 if of_items else max(len(self.names), 1)))
         for first in range(0, count, at_once):
             part = {name: values[first : first + at_once] for name, values in users.items()}
             if self._vectors is None:
-                scores = model.vectors_of(ITEM_SCORES, part)[:, self._features[item.name]]
+                yield model.vectors_of(ITEM_SCORES, part)[:, self._features[item.name]]
             else:
-                scores = model.vectors_of(USER_VECTORS, part) @ self._vectors.T
-            for each in scores:
-                yield each.astype(np.float64)
+                yield model.vectors_of(USER_VECTORS, part) @ self._vectors.T
 
     def cold(self, histories: pa.Array) -> np.ndarray:
         """Which histories have items, but none that the model has learned from, bool ``[n]``.
@@ -241,19 +282,22 @@ class Catalogue:
             cold = (ends > starts) & (learned[ends] == learned[starts])
         return cold
 
-    def values(self, scores: np.ndarray, excluded: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """The values of some candidates, float64 ``[n]``; see ``value``. Likelihoods of all candidates that are not
-        excluded sum to 1.
+    def values(self, scores: np.ndarray, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """The values of some candidates, float64 ``[n]``; see ``value``. Likelihoods of all candidates of a user sum
+        to 1.
 
         Args:
-            scores: of a user, ``[N]``.
+            scores: ``[users, N]``, -inf for what is no candidate; may be changed.
+            rows: users of the candidates, ``[n]``.
             places: of the candidates, ``[n]``.
         """
+        own = scores[rows, places].astype(np.float64)
         if self.value == LIKELIHOOD:
-            left = scores[self.left(scores, excluded)]
-            largest = left.max(initial=-np.inf)
-            return np.exp(scores[places] - largest) / np.exp(left - largest).sum()
-        return np.exp(scores[places]) if self.value == LIFT else scores[places]
+            largest = scores.max(axis=1, keepdims=True, initial=-np.inf)
+            with np.errstate(invalid="ignore"):  # of users without a candidate
+                weights = np.exp(np.subtract(scores, largest, out=scores), out=scores)
+            return np.exp(own - largest[rows, 0]) / weights.sum(axis=1, dtype=np.float64)[rows]
+        return np.exp(own) if self.value == LIFT else own
 
     def best(self, scores: np.ndarray, excluded: np.ndarray, top: int) -> np.ndarray:
         """The places of the best candidates, best first; ties keep the order of the candidates.
@@ -262,17 +306,8 @@ class Catalogue:
             scores: of a user, ``[N]``.
             top: largest number of places.
         """
-        left = self.left(scores, excluded)
-        positions = np.flatnonzero(left & ~self.behind)
-        if top < len(positions):
-            # Sorting all candidates takes most of the time of a cheap model.
-            of_ahead = scores[positions]
-            least = np.partition(of_ahead, len(positions) - top)[len(positions) - top] if top else np.inf
-            positions = positions[of_ahead >= least]
-        else:
-            positions = np.flatnonzero(left)
-        order = np.lexsort((-scores[positions], -self._level[positions], self.behind[positions]))
-        return positions[order[:top]]
+        left = np.where(self.left(scores, excluded), scores, -np.inf)
+        return best_of(left[np.newaxis], top, self.behind, self.level)[1]
 
     def rank(self, scores: np.ndarray, excluded: np.ndarray, target: int) -> float:
         """The rank of a candidate, from 1; among equal scores the mean of their ranks. Above all candidates and
@@ -286,8 +321,8 @@ class Catalogue:
         if not left[target]:
             return max(len(left), LONGEST_LIST) + 1
         alike = left & (self.behind == self.behind[target])
-        level = alike & (self._level == self._level[target])
-        before = (left & (self.behind < self.behind[target])) | (alike & (self._level > self._level[target]))
+        level = alike & (self.level == self.level[target])
+        before = (left & (self.behind < self.behind[target])) | (alike & (self.level > self.level[target]))
         before |= level & (scores > scores[target])
         ties = np.count_nonzero(level & (scores == scores[target])) - 1
         return 1 + np.count_nonzero(before) + ties / 2
@@ -298,7 +333,7 @@ class Catalogue:
         Args:
             scores: of a user, ``[N]``.
         """
-        left = np.ones(len(self.names), bool)
+        left = scores > -np.inf
         left[excluded] = False
         return left
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.scoring.catalogue import Catalogue
@@ -34,10 +32,9 @@ class Pair:
     ranker: RawModel
     retrieve: int
 
-    def catalogue(self, candidates: Callable[[RawModel], pa.Array | None] = lambda model: None) -> TwoStages:
-        """The candidates, all or those that ``candidates`` returns for a model, as of ``Catalogue``."""
-        first, second = (Catalogue(model, candidates(model)) for model in (self.retriever, self.ranker))
-        return TwoStages(first, second, self.retrieve)
+    def catalogue(self, make: Callable[[RawModel], Catalogue] = Catalogue) -> TwoStages:
+        """The candidates: all, or those of the catalogue that ``make`` returns for each model."""
+        return TwoStages(make(self.retriever), make(self.ranker), self.retrieve)
 
 
 def paired(one: RawModel, other: RawModel, retrieve: int) -> Pair:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,10 @@ import pyarrow.compute as pc
 
 from components.datasets.raw_rows import USER
 from components.scoring.catalogue import POPULAR, Catalogue
+from components.scoring.ranking import best_of, best_of_each, ranks_in
 
 RANK, FLAG = "rank", "flag"
+_LISTS = pa.list_(pa.string())
 
 
 @dataclass(frozen=True)
@@ -39,61 +42,101 @@ def columns_of(catalogue: Catalogue) -> tuple[str, ...]:
 
 def recommend(
     catalogue: Catalogue,
-    users: Sequence[str | None],
-    histories: Sequence[Sequence[str | None]],
+    users: Sequence[str | None] | pa.Array,
+    histories: Sequence[Sequence[str | None]] | pa.Array,
     top: int,
     *,
     keep_seen: bool | None = None,
-    excluded: Sequence[Sequence[str | None]] = (),
-    ranked: Callable[[], None] = lambda: None,
+    excluded: Sequence[Sequence[str | None]] | pa.Array = (),
+    per_category: int = 0,
+    ranked: Callable[[int], None] = lambda count: None,
 ) -> Recommended:
     """The best candidates of users.
 
     Args:
-        histories: the items of each user, oldest first.
+        users: ids, string ``[n]``.
+        histories: the items of each user, oldest first, list of string ``[n]``.
         top: largest number of items of a user.
         keep_seen: whether items of the history are candidates, too; None is what the model was judged by, see
             ``Catalogue.keeps_seen``.
         excluded: further items of each user that are no candidates; empty excludes none.
+        per_category: most items of a category in a list; 0 is any number.
+        ranked: called with the number of users that were ranked.
     """
-    lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
+    names, lists = _array(users, pa.string()), _array(histories, _LISTS)
+    others = _array(excluded if len(excluded) else [[]] * len(names), _LISTS)
+    inputs, unknown = catalogue.encoded(names, lists, _lengths(others))
+    seen, is_popular = _Places.of(catalogue, lists), catalogue.cold(lists)
     keep_seen = catalogue.keeps_seen if keep_seen is None else keep_seen
-    left_out_of = np.array([len(each) for each in excluded]) if excluded else 0
-    inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists, left_out_of)
-    seen_by, is_popular = _places(catalogue, histories), catalogue.cold(lists)
-    excluded_from = _places(catalogue, excluded or [()] * len(users))
-    rows, chosen, values, flags, left = [], [], [], [], np.zeros(len(users), np.int64)
-    for user, scores in enumerate(catalogue.scores(inputs, len(users))):
-        seen = seen_by[user]
-        if is_popular[user] and catalogue.popularity is not None:
-            scores = catalogue.popularity.scores(seen)
-        left_out = excluded_from[user] if keep_seen else np.union1d(seen, excluded_from[user])
-        best = catalogue.best(scores, left_out, top)
-        rows.append(np.full(len(best), user))
-        chosen.append(best)
-        values.append(catalogue.values(scores, left_out, best))
-        flags.append(np.full(len(best), POPULAR, object) if is_popular[user] else catalogue.flags[best])
-        left[user] = np.count_nonzero(catalogue.left(scores, left_out))
-        ranked()
-    owners, best = _joined(rows, np.int64), _joined(chosen, np.int64)
+    left_out = [_Places.of(catalogue, others), *([] if keep_seen else [seen])]
+    left = np.zeros(len(names), np.int64)
+
+    def listed(users: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        for places in left_out:
+            scores[places.among(users)] = -np.inf
+        if catalogue.log_boost is not None:
+            scores += catalogue.log_boost
+        left[users] = np.count_nonzero(scores > -np.inf, axis=1)
+        order = (scores, top, catalogue.behind, catalogue.level)
+        rows, best = best_of_each(*order, catalogue.categories, per_category) if per_category else best_of(*order)
+        return users[rows], best, catalogue.values(scores, rows, best)
+
+    parts, first = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))], 0
+    for scores in catalogue.blocks(inputs, len(names)):
+        block = np.arange(first, first + len(scores))
+        popular = is_popular[block]
+        if popular.any() and catalogue.popularity is not None:
+            of_popular = [
+                catalogue.popularity.scores(seen.among(block[row : row + 1])[1]) for row in popular.nonzero()[0]
+            ]
+            parts.append(listed(block[popular], np.stack(of_popular)))
+            block, scores = block[~popular], scores[~popular]
+        parts.append(listed(block, scores))
+        first += len(popular)
+        ranked(len(popular))
+    owners, best, values = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(owners, kind="stable")
+    owners, best = owners[order], best[order]
     columns = [
-        pa.array(users, pa.string()).take(pa.array(owners)),
-        pa.array(np.concatenate([np.arange(1, 1 + len(each), dtype=np.int32) for each in chosen]) if chosen else []),
+        names.take(pa.array(owners)),
+        pa.array(ranks_in(owners).astype(np.int32)),
         catalogue.names.take(pa.array(best)).cast(pa.string()),
-        pa.array(_joined(values, np.float64)),
-        pa.array(_joined(flags, object), pa.string()),
+        pa.array(values[order]),
+        pa.array(np.where(is_popular[owners], POPULAR, catalogue.flags[best]), pa.string()),
     ]
     return Recommended(pa.table(columns, names=columns_of(catalogue)), left, unknown)
 
 
-def _places(catalogue: Catalogue, lists: Sequence[Sequence[str | None]]) -> list[np.ndarray]:
-    """The distinct places of each list's items among the candidates, ascending."""
-    items = pa.array([item for each in lists for item in each], pa.string())
-    found = pc.index_in(catalogue.spelled(items), value_set=catalogue.names, skip_nulls=True)
-    places, ends = pc.fill_null(found, -1).to_numpy(), np.cumsum([len(each) for each in lists])
-    each_list = (np.unique(places[end - len(items) : end]) for items, end in zip(lists, ends, strict=True))
-    return [own[own >= 0] for own in each_list]
+def _array(values: Sequence[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if isinstance(values, pa.Array) else pa.array(list(values), kind)
 
 
-def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:
-    return np.concatenate(parts) if parts else np.zeros(0, kind)
+def _lengths(lists: pa.Array) -> np.ndarray:
+    return pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Items of users as places among the candidates, one user after the other.
+
+    Attributes:
+        ends: int64 ``[users + 1]``, the end of each user's places, after a 0.
+    """
+
+    places: np.ndarray
+    ends: np.ndarray
+
+    @staticmethod
+    def of(catalogue: Catalogue, lists: pa.Array) -> _Places:
+        """The places of lists of items, without those that are no candidates."""
+        found = pc.index_in(catalogue.spelled(lists.flatten()), value_set=catalogue.names, skip_nulls=True)
+        is_there = np.append(0, np.cumsum(found.is_valid().to_numpy(zero_copy_only=False)))
+        ends = np.append(0, np.cumsum(_lengths(lists)))
+        return _Places(found.drop_null().to_numpy(), is_there[ends])
+
+    def among(self, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The places of some users, and each one's row in ``users``."""
+        starts, sizes = self.ends[users], np.diff(self.ends)[users]
+        rows = np.repeat(np.arange(len(users)), sizes)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return rows, self.places[np.repeat(starts, sizes) + within]

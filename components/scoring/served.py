@@ -37,6 +37,7 @@ class Served:
         keep_seen: bool | None = None,
         candidates: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        per_category: int = 0,
     ) -> pd.DataFrame:
         """Scores rows or, with ``top``, ranks the candidates of the vocabulary for each row.
 
@@ -46,6 +47,7 @@ class Served:
             keep_seen: whether items of the history are ranked, too; None is what the model was judged by.
             candidates: items to rank; empty ranks all of the vocabulary.
             exclude: items that are not ranked.
+            per_category: most items of a category in a list; 0 is any number.
 
         Returns:
             The model's output and the number of unknown ids, a row each; or the lists of all rows, one after the other,
@@ -61,8 +63,10 @@ class Served:
         }
         item = self.model.column_of(CANDIDATE)
         if not top:
-            if len(candidates) or len(exclude):
-                raise KfrecError("parameters candidates and exclude are of lists; give the parameter top, too")
+            if len(candidates) or len(exclude) or per_category:
+                raise KfrecError(
+                    "parameters candidates, exclude and per_category are of lists; give the parameter top, too"
+                )
             if item is not None and item.name not in columns:
                 raise KfrecError(
                     f"the rows have no column {item.name}; give the candidates to score, or the parameter top to rank "
@@ -77,6 +81,8 @@ class Served:
             )
         if top < 0:
             raise KfrecError(f"parameter top={top} is below 0; give the length of a list")
+        if per_category < 0:
+            raise KfrecError(f"parameter per_category={per_category} is below 0; give the items of a category, or 0")
         if item is not None and item.name in columns:
             raise KfrecError(
                 f"the rows have a column {item.name} and the parameter top={top}; drop the column to rank all "
@@ -88,7 +94,15 @@ class Served:
         names = columns[by_role[USER].name].to_pylist() if USER in by_role else _users(rows)
         histories = columns[by_role[HISTORY].name].to_pylist() if HISTORY in by_role else [[]] * len(rows)
         excluded = [list(exclude)] * len(rows)
-        lists = recommend(catalogue, names, list(map(listed, histories)), top, keep_seen=keep_seen, excluded=excluded)
+        lists = recommend(
+            catalogue,
+            names,
+            list(map(listed, histories)),
+            top,
+            keep_seen=keep_seen,
+            excluded=excluded,
+            per_category=per_category,
+        )
         table: pd.DataFrame = lists.table.to_pandas()
         return table
 
@@ -98,7 +112,9 @@ class Served:
         return self._catalogue(None)
 
     def _catalogue(self, candidates: pa.Array | None) -> Catalogue:
-        return self._pair.catalogue(lambda model: candidates) if self._pair else Catalogue(self.model, candidates)
+        if self._pair:
+            return self._pair.catalogue(lambda model: Catalogue(model, candidates))
+        return Catalogue(self.model, candidates)
 
 
 def _users(rows: pd.DataFrame) -> list[str]:

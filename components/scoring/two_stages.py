@@ -70,23 +70,20 @@ class TwoStages(Catalogue):
         seen = pc.fill_null(pc.list_value_length(histories), 0).to_numpy()
         return _Users(first, second, seen + excluded), unknown
 
-    def scores(self, users: _Users, count: int) -> Iterator[np.ndarray]:  # type: ignore[override]
+    def blocks(self, users: _Users, count: int) -> Iterator[np.ndarray]:  # type: ignore[override]
         """As of ``Catalogue``, -inf for candidates that are not retrieved."""
         chosen, scored = tee(self._chosen(users, count))
         for places, values in zip(chosen, self._ranking.scores_of(users.ranking, scored), strict=True):
-            scores = np.full(len(self.names), -np.inf)
-            scores[places] = values
+            scores = np.full((1, len(self.names)), -np.inf)
+            scores[0, places] = values
             yield scores
-
-    def left(self, scores: np.ndarray, excluded: np.ndarray) -> np.ndarray:
-        """As of ``Catalogue``: those that are retrieved and not excluded."""
-        left: np.ndarray = super().left(scores, excluded) & (scores > -np.inf)
-        return left
 
     def _chosen(self, users: _Users, count: int) -> Iterator[np.ndarray]:
         """The places in the second catalogue of each user's retrieved candidates."""
         nothing = np.zeros(0, np.int64)
         for user, scores in enumerate(self._retrieval.scores(users.retrieval, count)):
+            if self._retrieval.log_boost is not None:
+                scores += self._retrieval.log_boost
             best = self._retrieval.best(scores, nothing, self._retrieved + int(users.seen[user]))
             places = self._place_of[best]
             yield np.sort(places[places != _NOWHERE])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.parameters import REGISTERED_MODEL
+from components.secrets import without_password
 from components.tasks.pairing import RETRIEVED
 from components.temporary import temporary_folder
+from pipelines.cli.histories import Histories, add_histories, histories_for
 from pipelines.cli.options import (
     REGISTERED_OR_FOLDER,
     Command,
@@ -23,7 +26,7 @@ from pipelines.cli.options import (
 
 if TYPE_CHECKING:
     from components.predict.model import NamedModel
-    from components.predict.recommend import Exclusions
+    from components.predict.recommend import Delivery, Exclusions
     from components.scoring import RawModel
     from components.scoring.catalogue import Catalogue
 
@@ -40,9 +43,16 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--model", default=_CHAMPION, metavar="MODEL", help=f"{REGISTERED_OR_FOLDER} (default %(default)s)"
     )
     parser.add_argument("--top", type=int, default=20, metavar="N", help="items to list (default %(default)s)")
-    parser.add_argument("--history", metavar="A,B,...", help="the user's items, oldest first (default: of the data)")
-    parser.add_argument("--data", default="", metavar="FOLDER", help="records with the users' histories")
-    parser.add_argument("--candidates", metavar="FILE", help="file with items to choose from (default: all items)")
+    parser.add_argument("--history", metavar="A,B,...", help="the user's items, oldest first")
+    add_histories(parser)
+    parser.add_argument(
+        "--candidates",
+        metavar="FILE",
+        help="file with items to choose from, and their boost and available_until if it has these columns (default: "
+        "all items)",
+    )
+    parser.add_argument("--at", metavar="TIME", help="time at which available_until is past (default: now)")
+    parser.add_argument("--per-category", type=int, default=0, metavar="N", help="most items of a category in a list")
     parser.add_argument(
         "--exclude", metavar="FILE", help="file with users and items that are not for them, such as what they bought"
     )
@@ -57,56 +67,73 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="whether to list items of the history, too (default: as in the model's evaluation)",
     )
-    parser.add_argument("--output", metavar="FILE", help="write the lists to this file")
+    parser.add_argument(
+        "--output", metavar="FILE_OR_URL", help="write the lists to this file, or a database by its SQLAlchemy URL"
+    )
+    parser.add_argument("--table", default="lists", metavar="NAME", help="table of the database (default %(default)s)")
+    parser.add_argument("--left-out", metavar="FILE", help="write the users without a list, and why they have none")
     add_tracked_workdir(parser)
 
 
 def _recommend(options: argparse.Namespace) -> int:
+    from components.predict.delivery import is_database
     from components.predict.formats import rows_file
     from components.predict.model import named_model
-    from components.predict.recommend import candidates_in, exclusions_in
+    from components.predict.recommend import Delivery, candidates_in, exclusions_in, seconds_of
     from components.scoring.catalogue import Catalogue
     from components.scoring.two_stages import TwoStages
 
     use_store_of(options)
     _check(options)
+    at = seconds_of(options.at) if options.at is not None else time.time()
     source = input_file("--candidates", options.candidates) if options.candidates is not None else None
     users = input_file("--users", options.users) if options.users is not None else None
     not_for = input_file("--exclude", options.exclude) if options.exclude is not None else None
-    target = Path(options.output) if options.output is not None else None
-    if target is not None:
-        rows_file(target)
+    if options.output is not None and not is_database(options.output):
+        rows_file(Path(options.output))
     sources = [path for path in (source, users, not_for) if path is not None]
     run = run_of_model(options, options.model)
-    if run is not None:
-        options.data = options.data or output_of(run, "tfrecord", "tfrecord")
+
+    def of_model(raw: RawModel) -> Catalogue:
+        return Catalogue(raw, *candidates_in(source, raw, at)) if source else Catalogue(raw)
+
     with ExitStack() as opened:
         opened.enter_context(temporary_folder())
         named = opened.enter_context(named_model(output_of(run, "train", "model") if run else options.model))
         if named.pair:
             _require_alone(options, named.pair.retrieve)
-            catalogue: Catalogue = named.pair.catalogue(lambda raw: candidates_in(source, raw) if source else None)
+            catalogue: Catalogue = named.pair.catalogue(of_model)
         else:
-            catalogue = Catalogue(named.raw, candidates_in(source, named.raw) if source else None)
+            catalogue = of_model(named.raw)
         if options.retriever is not None:
             of_retriever = run_of_model(options, options.retriever)
             retriever = output_of(of_retriever, "train", "model") if of_retriever else options.retriever
             first = opened.enter_context(named_model(retriever)).raw
             _require_stages(options, first, named.raw)
-            retrieval = Catalogue(first, candidates_in(source, first) if source else None)
-            catalogue = TwoStages(retrieval, catalogue, options.retrieve)
+            catalogue = TwoStages(of_model(first), catalogue, options.retrieve)
         exclusions = exclusions_in(not_for, named.raw) if not_for else None
+        histories = histories_for(options, named, run, opened)
+        delivery = None
+        if options.output is not None:
+            name = run.name if run else named.name
+            delivery = Delivery(options.output, sources, name, named.version, options.table)
         if options.user is None:
-            assert target is not None
-            _write_all(options, named, catalogue, users, target, sources, exclusions)
+            assert delivery is not None
+            _write_all(options, named, catalogue, histories, users, delivery, exclusions)
         else:
-            _list_one(options, named, catalogue, target, sources, exclusions)
+            _list_one(options, named, catalogue, histories, delivery, exclusions)
     return 0
 
 
 def _check(options: argparse.Namespace) -> None:
     if options.top < 1:
         raise KfrecError(f"--top {options.top} is below 1; give the number of items to list")
+    if options.per_category < 0:
+        raise KfrecError(
+            f"--per-category {options.per_category} is below 0; give the items of a category, or leave it out"
+        )
+    if options.at is not None and options.candidates is None:
+        raise KfrecError("--at is of the column available_until of --candidates; give both")
     if options.retriever is not None and options.retrieve < options.top:
         raise KfrecError(
             f"--retrieve {options.retrieve} is below --top {options.top}; retrieve more candidates than are listed"
@@ -119,9 +146,11 @@ def _check(options: argparse.Namespace) -> None:
     if options.user is not None:
         if not options.user.strip():
             raise KfrecError("the user's id is empty; give one (is a shell variable unset?)")
+        if options.left_out is not None:
+            raise KfrecError("--left-out is of --all and --users; leave it out")
         return
     if options.output is None:
-        raise KfrecError(f"{named[0]} writes a file; give --output FILE, such as lists.parquet")
+        raise KfrecError(f"{named[0]} writes a file; give --output FILE, such as lists.parquet, or a database")
     if options.history is not None:
         raise KfrecError(f"--history is of one user; give USER instead of {named[0]}, or --users with a column of them")
 
@@ -152,20 +181,20 @@ def _list_one(
     options: argparse.Namespace,
     named: NamedModel,
     catalogue: Catalogue,
-    target: Path | None,
-    sources: list[Path],
+    histories: Histories,
+    delivery: Delivery | None,
     exclusions: Exclusions | None,
 ) -> None:
-    from components.predict.formats import rows_file, writing
-    from components.predict.history import History, histories_of
-    from components.predict.scoring import replacing
+    import pyarrow as pa
+
     from components.progress import progress
-    from components.scoring.recommend import columns_of, recommend
+    from components.scoring.recommend import recommend
 
     if options.history is not None:
-        history: History = [item.strip() for item in options.history.split(",") if item.strip()]
+        history = [item.strip() for item in options.history.split(",") if item.strip()]
     else:
-        ((_, (history,)),) = histories_of([options.user], options.data or named.data)
+        ((_, lists),) = histories([options.user])
+        (history,) = lists.to_pylist()
     with progress("scoring candidates", 1, "users") as bar:
         items = recommend(
             catalogue,
@@ -173,7 +202,8 @@ def _list_one(
             [history],
             options.top,
             keep_seen=options.keep_seen,
-            excluded=exclusions.of([options.user]) if exclusions else (),
+            excluded=exclusions.of(pa.array([options.user])) if exclusions else (),
+            per_category=options.per_category,
             ranked=bar.advance,
         )
     left = int(items.candidates[0])
@@ -182,15 +212,13 @@ def _list_one(
             f"user {options.user}: no candidate is left: all {len(catalogue.names):,} are in the history"
             f"{' or excluded' if exclusions else ''}; --keep-seen lists those of the history, too"
         )
-    if target is not None:
-        with (
-            replacing(target, sources, columns_of(catalogue)) as partial,
-            writing(partial, rows_file(target)) as writer,
-        ):
-            for batch in items.table.to_batches():
-                writer.write(batch)
+    if delivery is not None:
+        with delivery.writing(catalogue) as write:
+            write(items.table)
     print(f"{named.description}: {left:,} candidates for {options.user} after {len(history)} items")
-    _say(catalogue, int(items.unknown[0]))
+    _say_note(catalogue)
+    if unknown := int(items.unknown[0]):
+        print(f"{unknown:,} ids of the user and the history are unknown to the model")
     names = items.table.column_names[1:]
     rows = [
         [f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row.values()]
@@ -207,41 +235,45 @@ def _write_all(
     options: argparse.Namespace,
     named: NamedModel,
     catalogue: Catalogue,
+    histories: Histories,
     users: Path | None,
-    target: Path,
-    sources: list[Path],
+    delivery: Delivery,
     exclusions: Exclusions | None,
 ) -> None:
-    from components.predict.history import histories_of
-    from components.predict.recommend import recommend_to_file, users_in
+    from components.predict.recommend import NO_CANDIDATE, users_in, write_lists
 
-    data = options.data or named.data
-    people = users_in(users, named.raw, data) if users else histories_of(None, data)
     if catalogue.scores_pairs:
         print(
             f"{named.description} has neither item_scores nor user_vectors and target_vectors: scoring "
             f"{len(catalogue.names):,} pairs a user; --retriever MODEL leaves it the best candidates of another model",
             flush=True,
         )
-    counts = recommend_to_file(
-        catalogue, people, options.top, target, sources, keep_seen=options.keep_seen, exclusions=exclusions
+    counts = write_lists(
+        catalogue,
+        users_in(users, named.raw, histories) if users else histories(None),
+        options.top,
+        delivery,
+        keep_seen=options.keep_seen,
+        exclusions=exclusions,
+        per_category=options.per_category,
+        left_out=Path(options.left_out) if options.left_out is not None else None,
     )
     print(
         f"{named.description}: {counts.items:,} items for {counts.users:,} users, of {len(catalogue.names):,} "
-        f"candidates, in {target}"
+        f"candidates, in {without_password(delivery.output)}"
     )
     if counts.empty:
-        print(f"{counts.empty:,} users have no list: all candidates are in their histories")
+        print(f"{counts.empty:,} users have no list: {NO_CANDIDATE}")
     if counts.flagged:
         print(f"{counts.flagged:,} of the items are flagged: their scores are not trained, or popular ones are listed")
-    _say(catalogue, counts.unknown)
+    if counts.unknown:
+        print(f"{counts.unknown:,} of {counts.events:,} events are of items that the model does not know")
+    _say_note(catalogue)
 
 
-def _say(catalogue: Catalogue, unknown: int) -> None:
+def _say_note(catalogue: Catalogue) -> None:
     if catalogue.note:
         print(f"the model {catalogue.note}")
-    if unknown:
-        print(f"{unknown:,} ids of users and histories are unknown to the model")
 
 
 COMMANDS = {

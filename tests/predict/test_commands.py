@@ -158,7 +158,8 @@ def test_recommendations_follow_the_history_of_the_data_and_leave_it_out(
     words = [user, "--top=5", "--no-keep-seen", f"--history={','.join(seen)}"]
     by_hand = recommended(words, tmp_path / "hand.parquet")
     pd.testing.assert_frame_equal(found, by_hand)
-    assert list(found.columns) == ["user", "rank", "item", "likelihood", "flag"]
+    assert list(found.columns) == ["user", "rank", "item", "likelihood", "flag", "model", "version"]
+    assert set(found["model"]) == {REGISTERED} and set(found["version"].astype(str)) == {"1"}
     assert found["rank"].tolist() == [1, 2, 3, 4, 5] and found["likelihood"].is_monotonic_decreasing
     assert not set(found["item"]) & set(seen)
 
@@ -253,12 +254,54 @@ def test_candidates_may_come_from_a_file_and_unknown_ones_are_flagged_and_last(
     said = capsys.readouterr().out
     assert found["item"].tolist()[-1] == "new" and found["flag"].tolist()[-1] == "unknown"
     assert set(found["item"]) == {*items, "new"} and "4 candidates for nobody" in said
-    assert "1 ids of users and histories are unknown" in said
+    assert "1 ids of the user and the history are unknown" in said
+
+
+def test_candidates_end_and_are_boosted_as_their_file_says(served: Served, tmp_path: Path) -> None:
+    items = sorted({row["item"] for row in served.rows})[:4]
+    given = tmp_path / "stock.csv"
+    rows = zip(
+        items, ["", "1000000", "2", "1"], ["", "2026-11-28 20:00", "2026-11-28 18:00", "2027-01-01"], strict=True
+    )
+    given.write_text("item,boost,available_until\n" + "".join(",".join(row) + "\n" for row in rows))
+    words = ["nobody", "--history=,", f"--candidates={given}"]
+    found = recommended([*words, "--at=2026-11-28 19:00"], tmp_path / "out.jsonl")
+    assert found["item"].tolist()[0] == items[1] and set(found["item"]) == set(items) - {items[2]}
+    later = recommended([*words, "--at=2026-12-01"], tmp_path / "later.jsonl")
+    assert set(later["item"]) == {items[0], items[3]}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("a,-1,", "row 1: boost is '-1'; give a factor above 0"),
+        ("a,much,", "row 1: boost is 'much'; give a factor above 0"),
+        ("a,1,soon", "row 1: available_until is 'soon'; give a time"),
+        ("a,1,2001-01-01", "all items are past their available_until; give newer ones, or an earlier --at"),
+    ],
+)
+def test_wrong_candidates_are_one_line(
+    row: str, said: str, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = tmp_path / "stock.csv"
+    given.write_text(f"item,boost,available_until\n{row}\n")
+    assert main(["recommend", "x", "--history=b", f"--model={REGISTERED}@champion", f"--candidates={given}"]) == 2
+    assert f"{given}: {said}" in capsys.readouterr().err
+
+
+def test_a_list_has_few_items_of_a_category(served: Served, tmp_path: Path) -> None:
+    every = recommended(["nobody", "--history=,", "--top=60"], tmp_path / "every.csv")
+    found = recommended(["nobody", "--history=,", "--top=60", "--per-category=1"], tmp_path / "few.csv")
+    # Five categories, and one that items without metadata share.
+    assert 2 <= len(found) <= 6 and found["item"][0] == every["item"][0]
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
+        (["x", "--per-category=-1"], "--per-category -1 is below 0"),
+        (["x", "--at=2026-11-28"], "--at is of the column available_until of --candidates; give both"),
+        (["x", "--candidates=x.csv", "--at=soon"], "--at: the time: 'soon' is not a time; write it as 2013-11-01"),
         ([], "give one of USER, --all and --users FILE; given: none"),
         (["someone", "--all"], "given: USER, --all"),
         (["--all"], "--all writes a file; give --output FILE"),

@@ -73,7 +73,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def found(users: Sequence[str] | None, data: str) -> dict[str, list[str | None]]:
     return {
-        user: history for users, lists in histories_of(users, data) for user, history in zip(users, lists, strict=True)
+        user: history
+        for users, lists in histories_of(users, data)
+        for user, history in zip(users.to_pylist(), lists.to_pylist(), strict=True)
     }
 
 

@@ -10,7 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from components.artifacts import adopt
 from components.contract import LONGEST_LIST
+from components.datasets.histories.catalogue import Popularity as PopularityOfPairs
+from components.datasets.histories.catalogue import write_catalogue
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.scoring import load_raw_model, scoring_translation
@@ -21,7 +24,7 @@ from components.scoring.ranked_users import rank_test_users
 from components.scoring.recommend import recommend
 from tests.fakes.known_scores import add_counts, make_known_model
 from tests.fakes.raw_rows import raw_rows
-from tests.fakes.small_shop import NAMES, make_data
+from tests.fakes.small_shop import FIRST_ID, NAMES, make_data
 
 NOBODY = np.zeros(0, np.int64)
 # Of equal smoothed share: count + 10,000 * reviews / all reviews, all in the same proportion as the counts.
@@ -102,9 +105,9 @@ def test_a_model_without_logits_is_ranked_by_its_probabilities(make: Callable[..
 def test_likelihoods_of_the_candidates_that_are_left_sum_to_one(make: Callable[..., Path]) -> None:
     found = catalogue(make())
     scores = scores_of(found, ["B001"])
-    excluded = np.array([1, 5])
-    left = np.flatnonzero(found.left(scores, excluded))
-    values = found.values(scores, excluded, left)
+    scores[[1, 5]] = -np.inf
+    left = np.flatnonzero(found.left(scores, NOBODY))
+    values = found.values(scores[np.newaxis].copy(), np.zeros(len(left), np.int64), left)
     assert len(left) == len(found.names) - 2 and values.sum() == pytest.approx(1)
     assert values[1] / values[2] == pytest.approx(math.exp(scores[2] - scores[3]))
 
@@ -113,7 +116,8 @@ def test_without_counts_candidates_are_ranked_by_lift_and_it_is_said_why(make: C
     found = catalogue(make(counts=False))
     assert found.value == LIFT and "written without the counts" in found.note
     scores = scores_of(found, ["B000"])
-    assert found.values(scores, NOBODY, np.array([3])) == pytest.approx(math.exp(2.0), rel=1e-4)
+    first, place = np.array([0]), np.array([3])
+    assert found.values(scores[np.newaxis], first, place) == pytest.approx(math.exp(2.0), rel=1e-4)
     assert found.best(scores, NOBODY, 2).tolist() == [59, 3]
 
 
@@ -268,6 +272,37 @@ def test_targets_outside_the_vocabulary_are_misses(make: Callable[..., Path], tm
     spec, raw = load_feature_spec(data), load_raw_model(make() / "model")
     ranked = rank_test_users(spec, raw, scoring_translation(spec, raw.model), users=20, scores=10**6, top=5)
     assert ranked is not None and np.isinf(ranked.ranks).all()
+
+
+def test_a_boost_is_a_factor_of_the_likelihood_and_the_first_one_of_an_item_counts(make: Callable[..., Path]) -> None:
+    raw, names = load_raw_model(make() / "model"), pa.array(["B002", "B003", "B002", "B004"])
+    plain = recommend(Catalogue(raw, names), ["U1"], [[]], 9).table.to_pandas().set_index("item")["likelihood"]
+    boosted = Catalogue(raw, names, np.array([1.0, 1.0, 9.0, 50.0]))
+    found = recommend(boosted, ["U1"], [[]], 9).table.to_pandas().set_index("item")["likelihood"]
+    expected = plain * [50.0 if item == "B004" else 1.0 for item in plain.index]
+    expected /= expected.sum()
+    np.testing.assert_allclose(found, expected[found.index], rtol=1e-5)
+    assert found.is_monotonic_decreasing
+
+
+def test_a_list_has_few_items_of_a_category(make: Callable[..., Path], tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", dataset="amazon_reviews")
+    add_counts(data, COUNTS)
+    model = make_known_model(tmp_path / "model", data, LOGITS)
+    ids = np.arange(FIRST_ID, FIRST_ID + len(NAMES), dtype=np.int32)
+    items = PopularityOfPairs(ids, (3 + ids % 4).astype(np.int32), np.ones(len(ids), np.int64))
+    write_catalogue(items, None, int(ids.max()), model)
+    adopt(model)
+    found = catalogue(tmp_path)
+    every = recommend(found, ["U1"], [[]], 60).table["item"].to_pylist()
+    listed = recommend(found, ["U1"], [[]], 12, per_category=2).table["item"].to_pylist()
+    expected: list[str] = []
+    for item in every:
+        if sum(int(other[1:]) % 4 == int(item[1:]) % 4 for other in expected) < 2:
+            expected.append(item)
+    assert listed == expected and len(listed) == 8
+    with pytest.raises(KfrecError, match="a number per category: the model keeps no categories of items"):
+        recommend(catalogue(make()), ["U1"], [[]], 3, per_category=2)
 
 
 def test_damaged_counts_are_one_line(tmp_path: Path) -> None:

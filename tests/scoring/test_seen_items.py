@@ -15,7 +15,7 @@ from components.artifacts import adopt
 from components.feature_spec import load_feature_spec
 from components.models.sasrec import SasRecParameters
 from components.models.sasrec.model import RANK, SasRec
-from components.predict.recommend import recommend_to_file
+from components.predict.recommend import Delivery, write_lists
 from components.scoring import RawModel, load_raw_model
 from components.scoring.catalogue import Catalogue
 from components.scoring.choices import Choices, ranks_of
@@ -73,7 +73,8 @@ def test_the_hit_rate_of_the_evaluation_is_that_of_the_lists(seen_items: str, tm
     evaluated = model.score(columns).outputs[RANK] <= K
     names = [str(place) for place in range(len(samples))]
     catalogue = Catalogue(model)
-    recommend_to_file(catalogue, iter([(names, histories)]), K, tmp_path / "lists.csv", [], keep_seen=None)
+    people = iter([(pa.array(names), columns["history"])])
+    write_lists(catalogue, people, K, Delivery(str(tmp_path / "lists.csv"), []), keep_seen=None)
     with (tmp_path / "lists.csv").open(newline="") as file:
         listed = {(row["user"], row["item"]) for row in csv.DictReader(file)}
     assert [pair in listed for pair in zip(names, chosen, strict=True)] == evaluated.tolist()

@@ -26,7 +26,7 @@ from components.scoring.recommend import recommend
 from components.scoring.two_stages import TwoStages
 from components.tasks.next_item import TASK
 from components.train.export import export
-from tests.fakes.known_scores import add_counts, make_known_model
+from tests.fakes.known_scores import add_counts, make_known_model, make_known_retriever
 from tests.fakes.small_shop import FIRST_ID, NAMES, make_data
 
 # Distinct, and far enough apart for any rounding.
@@ -133,3 +133,25 @@ def test_a_retrieval_ranks_as_the_likelihood_does(build: Callable[[FeatureSpec],
     assert set(found["item"].to_pylist()) == {*NAMES} - {*history, *bought}
     assert found[LIKELIHOOD].to_pylist() == sorted(found[LIKELIHOOD].to_pylist(), reverse=True)
     assert sum(found[LIKELIHOOD].to_pylist()) == pytest.approx(1, rel=1e-5)
+
+
+def test_lists_by_vectors_are_those_of_the_definition(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", dataset="amazon_reviews")
+    add_counts(data, {name: 7 for name in NAMES if name != NAMES[5]})
+    found = Catalogue(load_raw_model(make_known_retriever(tmp_path / "model", data, RETRIEVAL)))
+    histories = [list(NAMES[3:9]), [], [NAMES[5]], list(NAMES), [*NAMES[:30], "gone", NAMES[40]]] * 3
+    excluded = [[], [NAMES[0], "gone"], [], [], list(NAMES[30:40])] * 3
+    lists = recommend(found, [f"U{place}" for place in range(15)], histories, 4, excluded=excluded)
+    table = lists.table.to_pandas()
+    for user, (history, without) in enumerate(zip(histories, excluded, strict=True)):
+        left = [name for name in NAMES if name not in {*history, *without}]
+        if user % 5 == 2:  # the history holds nothing that was learned, so the list is of popular items
+            ordered, weights = left, [1 / (len(left) + 0.5)] * 4
+        else:
+            ordered = sorted(left, key=lambda name: (name == NAMES[5], -RETRIEVAL[name]))
+            total = np.exp([RETRIEVAL[name] for name in left]).sum()
+            weights = [np.exp(RETRIEVAL[name]) / total for name in ordered[:4]]
+        own = table[table["user"] == f"U{user}"]
+        assert own["item"].tolist() == ordered[:4] and own["rank"].tolist() == list(range(1, 1 + len(own)))
+        np.testing.assert_allclose(own[LIKELIHOOD], weights[: len(own)], rtol=0.02 if user % 5 == 2 else 1e-5)
+        assert lists.candidates[user] == len(left)

@@ -19,6 +19,7 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.amazon_reviews.synthetic:write_synthetic"),
     sampling=Sampling,
     preprocess=Lazy("components.datasets.amazon_reviews.preprocess:preprocess"),
+    histories=Lazy("components.datasets.amazon_reviews.preprocess:histories"),
     lengths=lengths_of,
     raw_rows=Lazy("components.datasets.histories.raw_rows:ReviewRows"),
 )

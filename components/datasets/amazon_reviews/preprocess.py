@@ -11,15 +11,16 @@ from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
 from components.datasets.amazon_reviews import META, REVIEWS
 from components.datasets.amazon_reviews.lines import parse_items, parse_reviews
-from components.datasets.definition import PreprocessJob
-from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
-from components.datasets.histories.sorting import TICK, in_nanoseconds, user_runs, without_kinds, write_items
+from components.datasets.definition import PreprocessJob, UserHistories
+from components.datasets.histories.preprocess import Read, histories_from, samples_from
+from components.datasets.histories.sorting import TICK, in_nanoseconds, without_kinds
 from components.errors import KfrecError
 from components.workflows.startup import import_ahead, start_fork_server_early
 from components.workflows.text_blocks import RawReader
 from components.workflows.times import TimeUnits
 
 if TYPE_CHECKING:
+    from components.workflows.key_runs import KeyRuns
     from components.workflows.quarantine import BadLine
     from components.workflows.text_blocks import Block
 
@@ -33,35 +34,38 @@ _ITEMS = (Profiled("asin", CATEGORY), Profiled("category", CATEGORY))
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of all splits; returns counts of samples, users and reviews, and of lines dropped."""
-    parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
-    reviews_files, metadata_files = REVIEWS.files(job.raw), META.files(job.raw)
+    META.files(job.raw)  # which are read after the reviews
     import_ahead("components.datasets.histories.pipeline")
-    with user_runs(scratch) as runs:
-        earlier = earlier_vocabulary(parameters, scratch / "given")
-        reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
-        profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
-        units, names = TimeUnits(), ", ".join(path.name for path in reviews_files)
+    return samples_from(job, _read)
 
-        def parse(block: Block) -> tuple[pa.Table, list[BadLine]]:
-            table, bad = parse_reviews(block)
-            return _in_nanoseconds(table, units, names), bad
 
-        for reviews in reader.tables(reviews_files, parse, "reviews", "reading reviews", profiler):
-            runs.add(without_kinds(reviews))
-            if runs.rows / reader.share > parameters.reviews_per_partition:
-                start_fork_server_early(parameters.workers, scheduler)
-        if not runs.rows:
-            raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
-        if units.are_days:
-            raise KfrecError(f"{names}: unixReviewTime holds days as YYYYMMDD; give seconds since 1970")
-        items = scratch / "items.arrow"
-        profiler = job.profiler.table("items", _ITEMS, ["asin"])
-        write_items(reader.tables(metadata_files, parse_items, "item metadata", "reading metadata", profiler), items)
-        job.profiler.judge()
-        read = Read(
-            "amazon_reviews", "reviews", runs, items, reviews_files[0], metadata_files[0], reader.malformed_lines
-        )
-        return write_data(job, read, earlier)
+def histories(job: PreprocessJob) -> UserHistories:
+    """All items that every user reviewed; without the items' metadata."""
+    return histories_from(job, _read)
+
+
+def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
+    parameters, reviews_files, metadata_files = job.parameters, REVIEWS.files(job.raw), META.found(job.raw)
+    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
+    profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
+    units, names = TimeUnits(), ", ".join(path.name for path in reviews_files)
+
+    def parse(block: Block) -> tuple[pa.Table, list[BadLine]]:
+        table, bad = parse_reviews(block)
+        return _in_nanoseconds(table, units, names), bad
+
+    for reviews in reader.tables(reviews_files, parse, "reviews", "reading reviews", profiler):
+        runs.add(without_kinds(reviews))
+        if runs.rows / reader.share > parameters.reviews_per_partition:
+            start_fork_server_early(parameters.workers, job.scheduler)
+    if not runs.rows:
+        raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
+    if units.are_days:
+        raise KfrecError(f"{names}: unixReviewTime holds days as YYYYMMDD; give seconds since 1970")
+    profiler = job.profiler.table("items", _ITEMS, ["asin"])
+    items = reader.tables(metadata_files, parse_items, "item metadata", "reading metadata", profiler)
+    metadata = (metadata_files or reviews_files)[0]
+    return Read("amazon_reviews", "reviews", runs, items, reviews_files[0], metadata, lambda: reader.malformed_lines)
 
 
 def _in_nanoseconds(reviews: pa.Table, units: TimeUnits, names: str) -> pa.Table:

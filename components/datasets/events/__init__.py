@@ -120,6 +120,7 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.events.synthetic:write_events"),
     sampling=EventSampling,
     preprocess=Lazy("components.datasets.events.preprocess:preprocess"),
+    histories=Lazy("components.datasets.events.preprocess:histories"),
     lengths=lengths_of,
     raw_rows=Lazy("components.datasets.histories.raw_rows:EventRows"),
     # Users of a shop or a site rarely have the 20 reviews of the published data.

@@ -13,24 +13,15 @@ import pyarrow.compute as pc
 
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled, TableProfiler
-from components.datasets.definition import TABLES, PreprocessJob
+from components.datasets.definition import TABLES, PreprocessJob, UserHistories
 from components.datasets.events import CATEGORY as CATEGORY_COLUMN
 from components.datasets.events import KIND as KIND_COLUMN
 from components.datasets.histories.kinds import MOST_KINDS, NO_KIND, Kinds
-from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
-from components.datasets.histories.sorting import (
-    EVENT,
-    ITEM,
-    NO_CATEGORY,
-    REVIEW,
-    SECOND,
-    TICK,
-    in_nanoseconds,
-    user_runs,
-    write_items,
-)
+from components.datasets.histories.preprocess import Read, histories_from, samples_from
+from components.datasets.histories.sorting import EVENT, ITEM, NO_CATEGORY, REVIEW, SECOND, TICK, in_nanoseconds
 from components.errors import KfrecError
 from components.progress import progress
+from components.workflows.key_runs import KeyRuns
 from components.workflows.quarantine import Quarantine, Refusals, refuse_ids
 from components.workflows.tables import (
     LONG_DELIMITER,
@@ -47,33 +38,38 @@ from components.workflows.values import DEFAULT_MISSING, IdCheck, numbers, texts
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of all splits, as ``components.datasets.histories.preprocess``."""
+    return samples_from(job, _read)
+
+
+def histories(job: PreprocessJob) -> UserHistories:
+    """All events of every user."""
+    return histories_from(job, _read)
+
+
+def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
     parameters: Any = job.parameters
     tables = TABLES.files(job.raw)
-    with user_runs(job.scratch) as runs:
-        earlier = earlier_vocabulary(parameters, job.scratch / "given")
-        categories: dict[str, str] = {}
-        reader = _Reader(parameters, tables)
-        columns = [Profiled("user", CATEGORY, counted=True), Profiled("item", CATEGORY, counted=True)]
-        columns.append(Profiled("timestamp", TIME, unit=TICK))
-        profiler = job.profiler.table("events", columns, [column.name for column in columns])
-        malformed = 0
-        for table in tables:
-            refused = Quarantine(table, job.folder / "quarantine", parameters.malformed_limit, "events")
-            with closing(refused):
-                for events, found in reader.read(table, refused, profiler):
-                    runs.add(events)
-                    for item, category in found.items():
-                        categories.setdefault(item, category)
-            refused.judge(reader.rows_of_table)
-            malformed += refused.count
-        reader.require_ids()
-        if not runs.rows:
-            raise KfrecError(f"{tables[0]}: no events in it; check what download fetched")
-        job.profiler.judge()
-        items = job.scratch / "items.arrow"
-        write_items([_items(categories)], items)
-        read = Read("events", "tables", runs, items, tables[0], tables[0], malformed, reader.chosen_kinds())
-        return write_data(job, read, earlier)
+    categories: dict[str, str] = {}
+    reader = _Reader(parameters, tables)
+    columns = [Profiled("user", CATEGORY, counted=True), Profiled("item", CATEGORY, counted=True)]
+    columns.append(Profiled("timestamp", TIME, unit=TICK))
+    profiler = job.profiler.table("events", columns, [column.name for column in columns])
+    malformed = 0
+    for table in tables:
+        refused = Quarantine(table, job.folder / "quarantine", parameters.malformed_limit, "events")
+        with closing(refused):
+            for events, found in reader.read(table, refused, profiler):
+                runs.add(events)
+                for item, category in found.items():
+                    categories.setdefault(item, category)
+        refused.judge(reader.rows_of_table)
+        malformed += refused.count
+    reader.require_ids()
+    if not runs.rows:
+        raise KfrecError(f"{tables[0]}: no events in it; check what download fetched")
+    return Read(
+        "events", "tables", runs, [_items(categories)], tables[0], tables[0], lambda: malformed, reader.chosen_kinds()
+    )
 
 
 # Parameters that name kinds.

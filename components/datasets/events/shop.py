@@ -189,5 +189,9 @@ class _Customers:
         self._bought[users[buys], items[buys]] = True
         return [
             (users[chosen], items[chosen], time[chosen] + late, np.full(np.count_nonzero(chosen), kind))
-            for kind, chosen, late in ((VIEW, np.ones(len(users), bool), 0), (CART, cart, 4_000), (PURCHASE, buys, 9_000))
+            for kind, chosen, late in (
+                (VIEW, np.ones(len(users), bool), 0),
+                (CART, cart, 4_000),
+                (PURCHASE, buys, 9_000),
+            )
         ]

@@ -19,8 +19,8 @@ EVENTS = "events.csv.gz"
 def write_events(parameters: Any, folder: Path) -> None:
     """Generates events.csv.gz in ``folder``, with the columns user, item, timestamp and category.
 
-    The times of a shop's events are in milliseconds; its table also has the columns event and price. The same parameters
-    give the same bytes; without a shop, the events of the reviews that ``write_synthetic`` writes.
+    The times of a shop's events are in milliseconds; its table also has the columns event and price. The same
+    parameters give the same bytes; without a shop, the events of the reviews that ``write_synthetic`` writes.
     """
     blocks = _of_a_shop(parameters) if parameters.synthetic_shop_days else _of_reviews(parameters)
     # Reproducible: the header of the file has neither name nor time.

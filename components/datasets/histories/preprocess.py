@@ -1,4 +1,4 @@
-"""From what a data set has read to samples.
+"""From what a data set has read to samples, or to the histories of all users.
 
 In the order of the work: ``sorting`` sorts the reviews by user on disk and drops users with few of them, ``encoding``
 turns names into ids, ``samples`` cuts histories into samples and ``sample_files`` writes them.
@@ -8,21 +8,25 @@ NVTabular takes two seconds to import, so modules that need it are imported in f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.datasets.definition import PreprocessJob
+from components.datasets.definition import READING, PreprocessJob, UserHistories
 from components.datasets.histories.kinds import EVERY_KIND, Kinds
 from components.datasets.histories.parameters import LAST_ITEM
 from components.datasets.histories.sample_files import SAMPLE
-from components.datasets.histories.sorting import NO_CATEGORY
+from components.datasets.histories.sorting import NO_CATEGORY, user_histories, user_runs, write_items
+from components.datasets.parameters import PreprocessParameters
 from components.feature_spec.positional import positional_spec
 from components.feature_spec.spec import FILENAME
+from components.parameters import as_plain, parameters_of
 from components.progress import warn
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from components.datasets.histories.encoding import Encoder
     from components.workflows.key_runs import KeyRuns
 
@@ -30,6 +34,10 @@ if TYPE_CHECKING:
 _MANY = 0.95
 # Share of the reviews that may have the time of the review before.
 _FEW = 0.1
+# Events that are sorted in memory at a time for the histories of their users.
+_EVENTS = 500_000
+# Parameters of the step that tell how raw files are read; its other ones tell how and where the step works.
+_READING = {"malformed_limit", "longest_line"}
 
 
 @dataclass(frozen=True)
@@ -37,23 +45,51 @@ class Read:
     """What was read from the raw files.
 
     Attributes:
-        items: Arrow file of the schema ``sorting.ITEM``.
+        items: tables of the schema ``sorting.ITEM``, read as they are taken.
         reviews: a file of reviews, for messages.
         metadata: a file of categories, for messages.
+        malformed: returns the number of refused lines, once ``items`` are taken.
     """
 
     dataset: str
     table: str
     runs: KeyRuns
-    items: Path
+    items: Iterable[pa.Table]
     reviews: Path
     metadata: Path
-    malformed: int
+    malformed: Callable[[], int]
     kinds: Kinds = EVERY_KIND
 
 
-def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mapping[str, int]:
-    """Writes the samples of all splits, their specification and the vocabulary; see ``preprocess``."""
+# Reads all events of a job's raw files into runs.
+Reader = Callable[[PreprocessJob, "KeyRuns"], Read]
+
+
+def samples_from(job: PreprocessJob, read: Reader) -> Mapping[str, int]:
+    """Writes the samples of all splits; returns counts of samples, users and reviews, and of lines dropped."""
+    with user_runs(job.scratch) as runs:
+        earlier = earlier_vocabulary(job.parameters, job.scratch / "given")
+        found = read(job, runs)
+        items = job.scratch / "items.arrow"
+        write_items(found.items, items)
+        job.profiler.judge()
+        return write_data(job, found, items, earlier)
+
+
+def histories_from(job: PreprocessJob, read: Reader) -> UserHistories:
+    """All events of every user; see ``components.datasets.definition.DatasetDefinition.histories``."""
+    with user_runs(job.scratch) as runs:
+        kinds = read(job, runs).kinds
+        for users in runs.partitions_of(_EVENTS):
+            yield user_histories(users, kinds, job.parameters.split == LAST_ITEM)
+
+
+def write_data(job: PreprocessJob, read: Read, items: Path, earlier: Encoder | None) -> Mapping[str, int]:
+    """Writes the samples of all splits, their specification and the vocabulary; see ``preprocess``.
+
+    Args:
+        items: Arrow file of the schema ``sorting.ITEM``.
+    """
     from components.datasets.histories.best_auc import best_auc
     from components.datasets.histories.pipeline import encode_histories, select_histories, write_splits
     from components.workflows.workers import dask_workers
@@ -62,7 +98,7 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
     partitions = read.runs.partitions_of(parameters.reviews_per_partition)
     with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
         histories, filters = select_histories(
-            workers, partitions, read.items, read.metadata, read.kinds, parameters, scratch
+            workers, partitions, items, read.metadata, read.kinds, parameters, scratch
         )
         reviews = sum(part.reviews for part in histories)
         _warn_of_lacking(reviews, sum(part.with_category for part in histories))
@@ -78,6 +114,7 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
         "raw_rows": job.raw.rows.get(read.table, read.runs.rows),
         "sampling": encoded.sampling,
         "filters": filters | {"unknown": asdict(encoded.unknown)},
+        READING: _reading(parameters),
     }
     best = None if job.generation is None or not parameters.has_negatives else best_auc(job.generation, parameters)
     if best is not None:
@@ -88,8 +125,14 @@ def write_data(job: PreprocessJob, read: Read, earlier: Encoder | None) -> Mappi
         **samples,
         "users": sum(part.users for part in histories),
         "reviews": reviews,
-        "malformed_lines": read.malformed,
+        "malformed_lines": read.malformed(),
     }
+
+
+def _reading(parameters: Any) -> dict[str, Any]:
+    """The data set's own parameters and those of reading, by which its model's users have newer events read."""
+    of_step = {parameter.name for parameter in parameters_of(PreprocessParameters)} - _READING
+    return {name: value for name, value in as_plain(parameters).items() if name not in of_step}
 
 
 def _warn_of_lacking(reviews: int, with_category: int) -> None:

@@ -56,6 +56,7 @@ class ReviewRows:
                     vocabularies[vocabulary.name] = vocabulary
         if left := sorted(set(inputs) - set(self._features)):
             raise KfrecError(f"{spec.folder}: the model reads {', '.join(left)}, which no raw column gives")
+        self._folder = spec.folder
         item = vocabularies.get(_ITEM)
         self._counts = None if item is None else read_counts(spec, item)
         self._ids = {name: IdLookup(spec, vocabulary) for name, vocabulary in vocabularies.items() if name != _CATEGORY}
@@ -118,6 +119,15 @@ class ReviewRows:
         counts = np.zeros(len(candidates))
         counts[known] = self._counts[pc.drop_null(positions).to_numpy()]
         return counts
+
+    def categories(self, candidates: pa.Array) -> np.ndarray | None:
+        """See ``components.datasets.raw_rows.Categorized``."""
+        catalogue = read_catalogue(self._folder)
+        if catalogue is None or _ITEM not in self._ids:
+            return None
+        ids, known = self._ids[_ITEM].encode(self.texts("item", candidates, "an id"))
+        known &= ids < len(catalogue)
+        return np.where(known, catalogue[np.where(known, ids, 0)], NONE).astype(np.int64)
 
     def texts(self, column: str, values: pa.Array, wanted: str) -> pa.Array:
         """A column of ids as text; integers are accepted."""

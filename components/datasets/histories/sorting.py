@@ -89,6 +89,31 @@ def without_kinds(reviews: pa.Table) -> pa.Table:
     return pa.table([*reviews.select(REVIEW.names).columns, pa.array(kinds), pa.array(weights)], schema=EVENT)
 
 
+def user_histories(users: KeyRange, kinds: Kinds, ties_by_item: bool) -> tuple[pa.Array, pa.Array]:
+    """All users of a partition, and their events of the kinds that are in histories.
+
+    Args:
+        ties_by_item: as for ``write_histories``.
+
+    Returns:
+        The users, string ``[n]``, and the items of each, oldest first, list of string ``[n]``.
+
+    Raises:
+        KfrecError: two users share a key.
+    """
+    reviews = users.read().combine_chunks()
+    reviews = reviews.take(pa.array(_by_user_and_time(reviews, ties_by_item))).combine_chunks()
+    keys = reviews["user_key"].to_numpy()
+    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else np.zeros(0, np.int64)
+    if len(starts) != pc.count_distinct(reviews["reviewerID"]).as_py():
+        raise _one_key(reviews)
+    context = kinds.are_context(reviews["kind"].to_numpy())
+    offsets = np.append(0, np.cumsum(context))[np.append(starts, len(keys))]
+    items = reviews["asin"].combine_chunks().filter(pa.array(context))
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
+    return reviews["reviewerID"].combine_chunks().take(pa.array(starts)), lists
+
+
 def hashes_of(names: pa.ChunkedArray) -> np.ndarray:
     """A 64-bit hash of each name (pandas' SipHash): int64, the same on every machine.
 

@@ -37,6 +37,7 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.movielens.synthetic:write_ratings"),
     sampling=RatingSampling,
     preprocess=Lazy("components.datasets.movielens.preprocess:preprocess"),
+    histories=Lazy("components.datasets.movielens.preprocess:histories"),
     lengths=lengths_of,
     raw_rows=Lazy("components.datasets.histories.raw_rows:ReviewRows"),
     defaults={"shortest_sequence_for_user": 5},

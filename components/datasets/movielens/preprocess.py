@@ -12,19 +12,12 @@ from pyarrow import csv as pa_csv
 
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
-from components.datasets.definition import PreprocessJob
-from components.datasets.histories.preprocess import Read, earlier_vocabulary, write_data
-from components.datasets.histories.sorting import (
-    ITEM,
-    NO_CATEGORY,
-    REVIEW,
-    in_nanoseconds,
-    user_runs,
-    without_kinds,
-    write_items,
-)
+from components.datasets.definition import PreprocessJob, UserHistories
+from components.datasets.histories.preprocess import Read, histories_from, samples_from
+from components.datasets.histories.sorting import ITEM, NO_CATEGORY, REVIEW, in_nanoseconds, without_kinds
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
+from components.workflows.key_runs import KeyRuns
 from components.workflows.quarantine import BadLine
 from components.workflows.text_blocks import Block, RawReader, table_of
 
@@ -45,31 +38,35 @@ _NO_GENRE = "(no genres listed)"
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of all splits; see ``components.datasets.histories.preprocess``."""
+    # The best possible AUC is that of all ratings.
+    return samples_from(replace(job, generation=None) if job.parameters.least_rating else job, _read)
+
+
+def histories(job: PreprocessJob) -> UserHistories:
+    """All movies that every user chose."""
+    return histories_from(job, _read)
+
+
+def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
     parameters = job.parameters
     ratings, movies = RATINGS.files(job.raw), MOVIES.found(job.raw)
-    with user_runs(job.scratch) as runs:
-        earlier = earlier_vocabulary(parameters, job.scratch / "given")
-        reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
-        profiler = job.profiler.table("ratings", _PROFILED, [column.name for column in _PROFILED])
-        rated: set[str] = set()
-        ratings_read = 0
-        for table in reader.tables(ratings, parse_ratings, "ratings", "reading ratings", profiler):
-            ratings_read += len(table)
-            chosen = table.filter(pc.greater_equal(table["rating"], parameters.least_rating)).select(REVIEW.names)
-            rated.update(pc.unique(chosen["asin"]).to_pylist())
-            times = in_nanoseconds(chosen["unixReviewTime"].to_numpy(), 1, "time")
-            runs.add(without_kinds(chosen.set_column(2, REVIEW.field(2), pa.array(times))))
-        if not runs.rows:
-            raise KfrecError(f"{ratings[0]}: no rating of at least least_rating={parameters.least_rating:g}; lower it")
-        if left_out := ratings_read - runs.rows:
-            print(f"{left_out:,} of {ratings_read:,} ratings are left out by least_rating={parameters.least_rating:g}")
-        items = job.scratch / "items.arrow"
-        found = reader.tables(movies, parse_movies, "movies", "reading movies") if movies else [_alike(rated)]
-        write_items(found, items)
-        job.profiler.judge()
-        read = Read("movielens", "ratings", runs, items, ratings[0], (movies or ratings)[0], reader.malformed_lines)
-        # The best possible AUC is that of all ratings.
-        return write_data(replace(job, generation=None) if parameters.least_rating else job, read, earlier)
+    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
+    profiler = job.profiler.table("ratings", _PROFILED, [column.name for column in _PROFILED])
+    rated: set[str] = set()
+    ratings_read = 0
+    for table in reader.tables(ratings, parse_ratings, "ratings", "reading ratings", profiler):
+        ratings_read += len(table)
+        chosen = table.filter(pc.greater_equal(table["rating"], parameters.least_rating)).select(REVIEW.names)
+        rated.update(pc.unique(chosen["asin"]).to_pylist())
+        times = in_nanoseconds(chosen["unixReviewTime"].to_numpy(), 1, "time")
+        runs.add(without_kinds(chosen.set_column(2, REVIEW.field(2), pa.array(times))))
+    if not runs.rows:
+        raise KfrecError(f"{ratings[0]}: no rating of at least least_rating={parameters.least_rating:g}; lower it")
+    if left_out := ratings_read - runs.rows:
+        print(f"{left_out:,} of {ratings_read:,} ratings are left out by least_rating={parameters.least_rating:g}")
+    items = reader.tables(movies, parse_movies, "movies", "reading movies") if movies else [_alike(rated)]
+    metadata = (movies or ratings)[0]
+    return Read("movielens", "ratings", runs, items, ratings[0], metadata, lambda: reader.malformed_lines)
 
 
 def parse_ratings(block: Block) -> tuple[pa.Table, list[BadLine]]:

@@ -93,7 +93,10 @@ class ItemKnn(tf.Module):
         target, history = self._known(features[self._target]), self._known(features[self._history])
         scores = self.item_scores(features)
         own = tf.gather(scores, target, batch_dims=1)
-        return {LOG_LIKELIHOOD: own, RANK: rank_scores(scores, self._first, target, None if self._keeps_seen else history)}
+        return {
+            LOG_LIKELIHOOD: own,
+            RANK: rank_scores(scores, self._first, target, None if self._keeps_seen else history),
+        }
 
     def item_scores(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         history = tf.cast(self._known(features[self._history]), tf.int64)

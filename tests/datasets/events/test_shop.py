@@ -45,7 +45,8 @@ def test_what_is_bought_was_in_the_cart_after_a_view_and_is_never_seen_again(sho
     bought, times = key[events.kind == PURCHASE], events.time[events.kind == PURCHASE]
     assert len(bought) and len(np.unique(bought)) == len(bought)
     for kind in (VIEW, CART):
-        earliest = {each: time for each, time in zip(key[events.kind == kind][::-1], events.time[events.kind == kind][::-1], strict=True)}  # fmt: skip
+        newest_first = np.flatnonzero(events.kind == kind)[::-1]
+        earliest = dict(zip(key[newest_first].tolist(), events.time[newest_first].tolist(), strict=True))
         assert all(earliest[each] < time for each, time in zip(bought.tolist(), times.tolist(), strict=True))
     later = dict(zip(bought.tolist(), times.tolist(), strict=True))
     assert all(time <= later.get(each, time) for each, time in zip(key.tolist(), events.time.tolist(), strict=True))
