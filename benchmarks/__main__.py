@@ -19,7 +19,7 @@ from benchmarks.measuring import Plan, Report
 
 STAGES = (
     "startup", "convert", "read", "tables", "step", "dlrm", "wide_and_deep", "scaling", "preprocess", "outbrain",
-    "criteo", "text", "electra", "evaluate", "serve", "retrieval", "lists",
+    "criteo", "text", "electra", "evaluate", "serve", "load", "retrieval", "lists",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A KServe InferenceService that serves one version of a registered model with mlflow's own server.
+"""A KServe InferenceService that serves one version of a registered model with ``kfrec serve``.
 
 The manifest pins the version, so that all replicas serve the same one; apply a new manifest to serve a new champion.
 """
@@ -34,8 +34,8 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
     container = {
         "name": "kserve-container",
         "image": step_image(registry),
-        "command": ["mlflow", "models", "serve"],
-        "args": [f"--model-uri=models:/{model}/{version}", "--env-manager=local", "--host=0.0.0.0", f"--port={PORT}"],
+        "command": ["kfrec", "serve"],
+        "args": [f"{model}/{version}", "--host=0.0.0.0", f"--port={PORT}"],
         "ports": [{"containerPort": PORT, "protocol": "TCP"}],
         "env": [{"name": "HOME", "value": "/tmp"}, {"name": "MLFLOW_DISABLE_TELEMETRY", "value": "true"}],
         "envFrom": [

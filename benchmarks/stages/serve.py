@@ -46,7 +46,8 @@ for line in sys.stdin:
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
-    served = _save(folder)
+    sizes = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
+    served = save_pyfunc(export_model(folder / "model", "sim", our_step().model, specification(), sizes))
     with subprocess.Popen(
         [sys.executable, "-c", _SERVE, str(served)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -72,16 +73,14 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
         asked.close()
 
 
-def _save(folder: Path) -> Path:
-    """The model of an MLflow version, with vocabularies of the size of Amazon Books."""
-    sizes = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
-    kept = export_model(folder / "model", "sim", our_step().model, specification(), sizes)
-    how = logged(load_model(kept), dict)
+def save_pyfunc(kept: Path) -> Path:
+    """An exported model as that of an MLflow version, beside its folder."""
+    how, saved = logged(load_model(kept), dict), kept.with_name(f"{kept.name} of mlflow")
     mlflow.pyfunc.save_model(
-        folder / "served",
+        saved,
         python_model=str(how.code),
         artifacts={Path(name).stem: str(kept / name) for name in MODEL_FILES if (kept / name).exists()},
         signature=how.signature,
         pip_requirements=[],
     )
-    return folder / "served"
+    return saved

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from components.errors import KfrecError
@@ -23,8 +22,8 @@ class IdLookup:
     def __init__(self, spec: FeatureSpec, vocabulary: Vocabulary) -> None:
         ids, values = read_values(spec, vocabulary)
         self.ids, self.values, self.unknown = ids.astype(np.int32), values, vocabulary.unknown
-        self._index = pd.Index(values.to_numpy(zero_copy_only=False), dtype=object)
-        if not self._index.is_unique:
+        self._positions = {value: position for position, value in enumerate(values.to_pylist())}
+        if len(self._positions) < len(values):
             raise KfrecError(f"{spec.folder / vocabulary.file}: a value is listed twice; restore the file")
 
     def encode(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +36,10 @@ class IdLookup:
             ids: int32.
             known: bool, whether the vocabulary has the value.
         """
-        positions = self._index.get_indexer(values.to_numpy(zero_copy_only=False))
+        # Values repeat, such as the items of popular histories: each is looked up once.
+        distinct = values.dictionary_encode("encode")
+        found = [self._positions.get(value, -1) for value in distinct.dictionary.to_pylist()]
+        positions = np.array(found, np.int64)[distinct.indices.to_numpy(zero_copy_only=False)]
         known = positions >= 0
         if not len(self.ids):
             return np.full(len(positions), self.unknown, np.int32), known

@@ -47,16 +47,46 @@ class NamedModel:
     version: str = ""
 
 
+@dataclass(frozen=True)
+class NamedFiles:
+    """The files of a model or a pair, and their origin.
+
+    Attributes:
+        name: of the registered model; the folder's name, or the URI's last part, of another one.
+        version: of the registered model; empty for another one.
+        described: for messages, such as "kfrec-ctr version 3".
+        data: folder or URI of the records that it was registered with; empty if unknown.
+        digest: of a folder's content; else empty.
+    """
+
+    folder: Path
+    name: str
+    version: str
+    described: str
+    data: str = ""
+    digest: str = ""
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Names the registered model instead of a temporary folder in errors of the block."""
+        try:
+            yield
+        except KfrecError as error:
+            if not self.version:
+                raise
+            raise KfrecError(f"{self.described}: {str(error).replace(str(self.folder), 'its files')}") from None
+
+
 @contextmanager
-def named_model(named: str) -> Iterator[NamedModel]:
-    """Loads a model; its files exist for the block.
+def named_files(named: str) -> Iterator[NamedFiles]:
+    """Finds a model's files, which exist for the block.
 
     Args:
         named: ``name@alias`` or ``name/version`` of a registered model, with or without ``models:/``, or the folder or
             URI of an output of the train step.
 
     Raises:
-        KfrecError: there is no such model, or it does not take raw rows.
+        KfrecError: there is no such model.
     """
     if not named.strip():
         raise KfrecError(f"the model's name is empty; {_WANTED}")
@@ -65,20 +95,31 @@ def named_model(named: str) -> Iterator[NamedModel]:
         if is_registered(named):
             held = version_of(named)
             try:
-                downloaded = download_version(connect(), held.name, held.version, folder)
-                pair = load_pair(downloaded) if is_pair(downloaded) else None
-                raw = pair.ranker if pair else load_raw_model(downloaded)
+                found = download_version(connect(), held.name, held.version, folder)
             except FilesGone as error:
                 raise KfrecError(f"{named}: version {held.version}: {error}") from None
-            except KfrecError as error:
-                raise KfrecError(f"{named}: {str(error).replace(scratch, 'its files')}") from None
-            said = f"{held.name} version {held.version}"
-            yield NamedModel(raw, said, held.tags.get(DATA, ""), pair, held.name, str(held.version))
-        elif is_uri(named):
-            yield NamedModel(load_raw_model(local_copy(named, folder, *MODEL_FILES)), named, name=named)
+            about, data = f"{held.name} version {held.version}", held.tags.get(DATA, "")
+            yield NamedFiles(found, held.name, str(held.version), about, data)
         else:
-            trained = open_trained(Path(named))
-            yield NamedModel(load_raw_model(trained.path), named, name=named, version=trained.digest)
+            trained = None if is_uri(named) else open_trained(Path(named))
+            found = trained.path if trained else local_copy(named, folder, *MODEL_FILES)
+            name = named.rstrip("/").rpartition("/")[2] or named
+            yield NamedFiles(found, name, "", named, digest=trained.digest if trained else "")
+
+
+@contextmanager
+def named_model(named: str) -> Iterator[NamedModel]:
+    """Loads the model that ``named_files`` finds; its files exist for the block.
+
+    Raises:
+        KfrecError: there is no such model, or it does not take raw rows.
+    """
+    with named_files(named) as files:
+        with files.loading():
+            pair = load_pair(files.folder) if is_pair(files.folder) else None
+            raw = pair.ranker if pair else load_raw_model(files.folder)
+        name = files.name if files.version else named
+        yield NamedModel(raw, files.described, files.data, pair, name, files.version or files.digest)
 
 
 def is_registered(named: str) -> bool:

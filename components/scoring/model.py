@@ -21,7 +21,7 @@ from components.artifacts.folder import require_listed
 from components.artifacts.notes import read_notes
 from components.checks import PROFILE
 from components.errors import KfrecError
-from components.feature_spec import FeatureSpec, load_feature_spec
+from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.vocabulary import VOCABULARY
@@ -85,9 +85,17 @@ class ExportedModel:
             A function that returns the outputs by name, [n, ...] each. It raises NotFinite if a number is not finite,
             and KfrecError if the first axis of an output is not the samples.
         """
-        rows, part = len(batch[self.inputs[0]]), self._part_size
+        rows, part, shared = len(batch[self.inputs[0]]), self._part_size, self._of_one_user(batch)
         parts = (slice(first, first + part) for first in range(0, rows, part))
-        return self.begin_parts(parts, lambda rows: {name: batch[name][rows] for name in self.inputs})
+        return self.begin_parts(parts, lambda rows: {name: shared.get(name, batch[name][rows]) for name in self.inputs})
+
+    def _of_one_user(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What ``targets`` computes once: a row of the features that are not the target's, if all rows are alike."""
+        if self.targets is None:
+            return {}
+        targets = self.spec.channels.get(Channel.TARGET, ())
+        shared = {name: batch[name][:1] for name in self.inputs if name not in targets}
+        return shared if all((batch[name] == row).all() for name, row in shared.items()) else {}
 
     @property
     def _part_size(self) -> int:

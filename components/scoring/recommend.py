@@ -25,11 +25,13 @@ class Recommended:
     Attributes:
         table: columns of the user, the rank from 1, the candidate, its value and its flag, by user and rank; see
             ``components.scoring.catalogue.Catalogue``.
+        lengths: items of each user's list, ``[users]``.
         candidates: ranked candidates of each user, without the excluded ones, ``[users]``.
         unknown: ids of each user and history that the model does not know, ``[users]``.
     """
 
     table: pa.Table
+    lengths: np.ndarray
     candidates: np.ndarray
     unknown: np.ndarray
 
@@ -104,7 +106,8 @@ def recommend(
         pa.array(values[order]),
         pa.array(np.where(is_popular[owners], POPULAR, catalogue.flags[best]), pa.string()),
     ]
-    return Recommended(pa.table(columns, names=columns_of(catalogue)), left, unknown)
+    lengths = np.bincount(owners, minlength=len(names))
+    return Recommended(pa.table(columns, names=columns_of(catalogue)), lengths, left, unknown)
 
 
 def _array(values: Sequence[Any] | pa.Array, kind: pa.DataType) -> pa.Array:

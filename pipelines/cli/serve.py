@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 
 from components.errors import KfrecError
 from components.parameters import parameters_of
-from components.private import SAFE_PATH
 from components.steps.parameters import PredictParameters
 from components.temporary import temporary_folder
 from pipelines.cli.options import (
@@ -59,43 +56,55 @@ def _predict(options: argparse.Namespace) -> int:
 
 
 def _serve_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model", metavar="MODEL", help="name@alias or name/version of a registered model, a run of --workdir or last"
-    )
+    parser.add_argument("model", metavar="MODEL", help=REGISTERED_OR_FOLDER)
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (default %(default)s)")
     parser.add_argument("--port", type=int, default=SERVE_PORT, help="default %(default)s")
-    parser.add_argument("--print-only", action="store_true", help="only print the command, do not start the server")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (default %(default)s)")
+    parser.add_argument(
+        "--print-only", action="store_true", help="only print the command of MLflow's own server for it"
+    )
     add_tracked_workdir(parser)
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from components.predict.model import version_of
-    from components.tracking.store import tracking_uri
-
     use_store_of(options)
-    run = run_of_model(options, options.model)
-    named = options.model
-    if run is not None:
-        registered = run.summary().get("registered")
-        if not registered:
-            raise KfrecError(f"run {run.name} ({run.state_now()}) has registered no model; see kfrec runs")
-        named = f"{registered['model']}/{registered['version']}"
-    held = version_of(named)
-    require_free(options.port, free=not options.print_only)
-    command = ["mlflow", "models", "serve", "--model-uri", f"models:/{held.name}/{held.version}"]
-    command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(options.port)]
-    print(
-        f"{held.name} version {held.version} at http://127.0.0.1:{options.port}/invocations   "
-        f"(stop with Ctrl-C; every user of this machine can call it)\n{' '.join(command)}",
-        flush=True,
-    )
-    if not options.print_only:
-        here = Path(sys.executable).parent
-        # mlflow looks for uvicorn on the path.
-        path = os.pathsep.join((str(here), os.environ.get("PATH", os.defpath)))
-        os.execve(
-            here / "mlflow", command, os.environ | SAFE_PATH | {"MLFLOW_TRACKING_URI": tracking_uri(), "PATH": path}
-        )
+    require_free(options.port, free=False)
+    if options.workers < 1:
+        raise KfrecError(f"--workers {options.workers} is below 1; give the number of processes")
+    named = _version_or_folder(options)
+    if options.print_only:
+        from components.predict.model import version_of
+
+        held = version_of(named)
+        command = ["mlflow", "models", "serve", "--model-uri", f"models:/{held.name}/{held.version}"]
+        print(*command, "--env-manager", "local", "--host", options.host, "--port", options.port)
+        return 0
+    from components.serving.launch import processes
+
+    with temporary_folder() as scratch, processes(options.workers, options.host, options.port, scratch) as server:
+        # Its imports take seconds, in which the processes import TensorFlow.
+        from components.predict.model import named_files
+
+        with named_files(named) as files:
+            with files.loading():
+                server.serve(files.folder, files.name, files.version)
+            everyone = "every user of this machine" if options.host == "127.0.0.1" else "everyone who reaches it"
+            print(
+                f"{files.described} at http://{options.host}:{options.port}/invocations   "
+                f"(stop with Ctrl-C; {everyone} can call it)",
+                flush=True,
+            )
+            server.wait()
     return 0
+
+
+def _version_or_folder(options: argparse.Namespace) -> str:
+    """What MODEL names; of a run, the version that it registered, or else its model."""
+    run = run_of_model(options, options.model)
+    if run is None:
+        return str(options.model)
+    registered = run.summary().get("registered")
+    return f"{registered['model']}/{registered['version']}" if registered else output_of(run, "train", "model")
 
 
 def _manifest_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +126,6 @@ def _manifest(options: argparse.Namespace) -> int:
 
 COMMANDS = {
     "predict": Command("score a file of raw rows", _predict_arguments, _predict),
-    "serve": Command("serve a registered model on this machine", _serve_arguments, _serve),
+    "serve": Command("serve a model on this machine", _serve_arguments, _serve),
     "serve-manifest": Command("write a KServe InferenceService for a registered model", _manifest_arguments, _manifest),
 }

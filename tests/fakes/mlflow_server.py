@@ -88,15 +88,15 @@ def _prepare(database: Path, accounts: Path) -> None:
 @contextmanager
 def running(
     command: Sequence[str], uri: str, log: Path, environment: Mapping[str, str], folder: Path | None = None
-) -> Iterator[None]:
-    """Runs a server of MLflow, which is healthy when the block begins, and ends with it."""
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a server with MLflow's endpoint of health, which is healthy when the block begins, and ends with it."""
     with log.open("w") as file:
         process = subprocess.Popen(
             command, stdout=file, stderr=file, env=environment, cwd=folder, start_new_session=True
         )
     try:
         _wait_for(uri, process, log)
-        yield
+        yield process
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)

@@ -100,15 +100,13 @@ def test_a_run_without_a_model_says_so(run: RunRecord, tmp_path: Path, capsys: p
 
 
 @pytest.mark.parametrize("named", ["last", f"{REGISTERED}@champion"])
-def test_serve_starts_mlflows_server_with_the_version(
+def test_serve_prints_the_command_of_mlflows_server_for_the_version(
     named: str, run: RunRecord, store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--print-only", "--workdir", str(tmp_path / "runs"), "--tracking-uri", store]
     assert main(["serve", named, *words]) == 0
-    address, command = capsys.readouterr().out.splitlines()
-    assert address.startswith(f"{REGISTERED} version 1 at http://127.0.0.1:5001/invocations ")
-    assert command == (
-        f"mlflow models serve --model-uri models:/{REGISTERED}/1 --env-manager local --host 127.0.0.1 --port 5001"
+    assert capsys.readouterr().out == (
+        f"mlflow models serve --model-uri models:/{REGISTERED}/1 --env-manager local --host 127.0.0.1 --port 5001\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""mlflow's own server, started as the InferenceService starts it."""
+"""The server, started as the InferenceService starts it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ def test_the_server_of_the_manifest_gives_the_scores_of_the_evaluation(
     (container,) = inference_service(REGISTERED, "1")["spec"]["predictor"]["containers"]
     port = free_port()
     arguments = [word.replace(f"--port={PORT}", f"--port={port}") for word in container["args"]]
-    mlflow = [str(Path(sys.executable).with_name(container["command"][0])), *container["command"][1:]]
-    # mlflow looks for uvicorn on the path, as in the image.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [str(Path(sys.executable).with_name(container["command"][0])), *container["command"][1:]]
     url = f"http://127.0.0.1:{port}"
-    with running([*mlflow, *arguments], url, tmp_path / "log", os.environ | {"PATH": path}):
+    with running([*command, *arguments], url, tmp_path / "log", os.environ):
         answer = requests.post(f"{url}/invocations", json={"dataframe_records": served.rows}, timeout=LONGEST)
         assert answer.status_code == 200, answer.text
         found = answer.json()["predictions"]

@@ -107,7 +107,10 @@ class ReviewRows:
         lists = self._lists(column, values)
         sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         ids, known = lookup.encode(lists.flatten())
-        return left_padded(ids, sizes, length), left_padded(~known, sizes, length).sum(1, dtype=np.int32)
+        padded = left_padded(ids, sizes, length)
+        if known.all():
+            return padded, np.zeros(len(padded), np.int32)
+        return padded, left_padded(~known, sizes, length).sum(1, dtype=np.int32)
 
     def sampling_counts(self, candidates: pa.Array) -> np.ndarray | None:
         """See ``components.datasets.raw_rows.SampledNegatives``."""

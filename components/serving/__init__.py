@@ -1,0 +1,1 @@
+"""A model's server: its endpoints, the batches of its requests, and its processes."""
