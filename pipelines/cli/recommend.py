@@ -16,7 +16,7 @@ from pipelines.cli.options import (
     Command,
     add_tracked_workdir,
     input_file,
-    output_of,
+    published_output,
     run_of_model,
     use_store_of,
 )
@@ -75,10 +75,10 @@ def _recommend(options: argparse.Namespace) -> int:
     sources = [path for path in (source, users, not_for) if path is not None]
     run = run_of_model(options, options.model)
     if run is not None:
-        options.data = options.data or output_of(run, "tfrecord", "tfrecord")
+        options.data = options.data or published_output(run, "tfrecord", "tfrecord")
     with ExitStack() as opened:
         opened.enter_context(temporary_folder())
-        named = opened.enter_context(named_model(output_of(run, "train", "model") if run else options.model))
+        named = opened.enter_context(named_model(published_output(run, "train", "model") if run else options.model))
         if named.pair:
             _require_alone(options, named.pair.retrieve)
             catalogue: Catalogue = named.pair.catalogue(lambda raw: candidates_in(source, raw) if source else None)
@@ -86,7 +86,7 @@ def _recommend(options: argparse.Namespace) -> int:
             catalogue = Catalogue(named.raw, candidates_in(source, named.raw) if source else None)
         if options.retriever is not None:
             of_retriever = run_of_model(options, options.retriever)
-            retriever = output_of(of_retriever, "train", "model") if of_retriever else options.retriever
+            retriever = published_output(of_retriever, "train", "model") if of_retriever else options.retriever
             first = opened.enter_context(named_model(retriever)).raw
             _require_stages(options, first, named.raw)
             retrieval = Catalogue(first, candidates_in(source, first) if source else None)

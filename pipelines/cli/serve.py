@@ -19,7 +19,7 @@ from pipelines.cli.options import (
     add_registry,
     add_tracked_workdir,
     input_file,
-    output_of,
+    published_output,
     require_free,
     run_of_model,
     use_store_of,
@@ -50,7 +50,7 @@ def _predict(options: argparse.Namespace) -> int:
     run = run_of_model(options, options.model)
     with (
         temporary_folder(),
-        named_model(output_of(run, "train", "model") if run else options.model) as named,
+        named_model(published_output(run, "train", "model") if run else options.model) as named,
         replacing(target, [source], named.raw.outputs) as partial,
     ):
         counts = score_file(named.raw, rows_file(source), partial, rows_file(target), rows, f"scoring {source.name}")
@@ -70,12 +70,13 @@ def _serve_arguments(parser: argparse.ArgumentParser) -> None:
 def _serve(options: argparse.Namespace) -> int:
     from components.predict.model import version_of
     from components.tracking.store import tracking_uri
+    from pipelines.summary import published
 
     use_store_of(options)
     run = run_of_model(options, options.model)
     named = options.model
     if run is not None:
-        registered = run.summary().get("registered")
+        registered = published(run.summary())
         if not registered:
             raise KfrecError(f"run {run.name} ({run.state_now()}) has registered no model; see kfrec runs")
         named = f"{registered['model']}/{registered['version']}"

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 SMALL = {
     "embedding_dim": 4, "epochs": 1, "shortest_sequence_for_user": 8, "max_sequence_length": 20,
     "global_batch_size": 256, "auc_floor": 0.4, "require_baseline": "false", "train_seed": 1, "bootstrap_samples": 100,
-    "preprocess_workers": 1, "tfrecord_workers": 1,
+    "preprocess_workers": 1, "tfrecord_workers": 1, "refit": "false",
 }  # fmt: skip
 
 

@@ -38,7 +38,9 @@ def samples_of(split: str, parameters: PreprocessReviews, cuts: Cuts | None, poo
     """
     before = {TRAIN: cuts.train_end, VALIDATION: cuts.test_begin, TEST: None}[split] if cuts else None
     window = parameters.max_sequence_length if split == TRAIN and parameters.training_targets == WINDOWS else 1
-    targets = Targets(split, cuts, parameters.shortest_sequence_for_training, parameters.excludes_seen, window)
+    targets = Targets(
+        split, cuts, parameters.shortest_sequence_for_training, parameters.excludes_seen, window, parameters.refitting
+    )
     negatives = Negatives(
         pool,
         before,
