@@ -15,6 +15,7 @@ from mlflow import MlflowClient
 from components.artifacts import open_artifact
 from components.errors import KfrecError
 from components.feature_spec.vocabulary import vocabulary_file
+from components.train.results import trained_rows
 from pipelines.cli import main
 from tests.pipelines.conftest import Run, run_in_process
 
@@ -119,15 +120,27 @@ def test_lists_come_from_the_refit(refitted: Run, workdir: Path, capsys: pytest.
     assert NEW in capsys.readouterr().out
 
 
-def test_a_refit_that_failed_is_resumed_from_its_finished_steps(
+def test_a_refit_that_failed_is_resumed_from_its_checkpoints_and_finished_steps(
     source: Path, tmp_path: Path, in_process: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    calls = []
+
+    def fails_the_second_time(results: Any) -> dict[str, int]:
+        calls.append(results)
+        if len(calls) == 2:
+            raise KfrecError("the disk is full")
+        return trained_rows(results)
+
     def fails(*given: Any) -> Any:
         raise KfrecError("the registry is full")
 
+    monkeypatch.setattr("components.train.step.trained_rows", fails_the_second_time)
+    failed = in_process(tmp_path / "runs", *words(source, epochs=1))
+    assert failed.status and "refit train: the disk is full" in failed.err
     with monkeypatch.context() as patch:
         patch.setattr("components.register.step.publish", fails)
-        failed = in_process(tmp_path / "runs", *words(source, epochs=1))
+        failed = in_process(tmp_path / "runs", "--resume=last")
+    assert "refit train resumes from " in failed.err and "refit tfrecord done" not in failed.err
     assert failed.status and "refit register: the registry is full" in failed.err
     resumed = in_process(tmp_path / "runs", "--resume=last")
     assert resumed.summary["refit"]["version"] == 2

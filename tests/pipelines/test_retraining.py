@@ -43,6 +43,26 @@ def summary(path: str) -> dict[str, Any]:
     return json.loads(Path(path).read_text())
 
 
+def test_the_next_night_is_compared_with_the_judged_twin_of_a_refit_and_starts_from_it(
+    tmp_path: Path, retrain: Callable[..., str]
+) -> None:
+    prefix = tmp_path / "logs"
+    download(STEPS["download"].of(synthetic_users=300, synthetic_items=300), raw=prefix / "2026-11-09")
+    first = summary(retrain(prefix, refit="true"))
+    assert (first["registered"]["version"], first["refit"]["version"]) == (1, 2)
+    assert retrain(prefix, refit="true").startswith("Nothing is new: 2026-11-09 is the newest data version")
+
+    download(STEPS["download"].of(synthetic_users=380, synthetic_items=300), raw=prefix / "2026-11-10")
+    second = summary(retrain(prefix, warm_start="true", refit="true"))
+    noted = registration(second)
+    assert (noted["version"], noted["champion_version_before"]) == (3, 2)
+    judged, fetched = (
+        (Path(folder) / "vocabulary" / "item.parquet").read_bytes()
+        for folder in (first["artifacts"]["model"], second["artifacts"]["champion"])
+    )
+    assert fetched == judged
+
+
 def registration(found: dict[str, Any]) -> dict[str, Any]:
     return json.loads((Path(found["artifacts"]["registration"]) / "registration.json").read_text())
 
