@@ -17,13 +17,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
-from scipy import sparse
+from scipy import sparse  # type: ignore[import-untyped]
 
 from components.datasets.events.shop import DAY, KINDS, OPENING, PURCHASE, Shelf, ShopEvents, make_shelf, simulate
 from components.metrics import mean_interval
@@ -92,9 +93,10 @@ def item_knn(night: Night, left_out: np.ndarray) -> Lists:
     return _best((profile @ alike.tocsr()).toarray(), night, left_out)
 
 
-def kfrec(model: str, night: Night, folder: Path) -> Lists:
+def kfrec(model: str, scratch: Path, night: Night) -> Lists:
     """What ``kfrec recommend --all`` writes after ``kfrec run``."""
-    folder.mkdir(parents=True)
+    folder = scratch / f"{model}-{night.day}"
+    folder.mkdir()
     raw, bought, stock, lists = (folder / name for name in ("raw", "bought.csv", "stock.csv", "lists.parquet"))
     raw.mkdir()
     events, is_purchase = night.events, night.events.kind == PURCHASE
@@ -140,9 +142,7 @@ def main() -> None:
             "item-kNN by hand, seen left out": lambda night: item_knn(night, night.seen),
         }
         for model in options.models:
-            ways[f"kfrec {model}"] = lambda night, model=model: kfrec(
-                model, night, Path(scratch, f"{model}-{night.day}")
-            )
+            ways[f"kfrec {model}"] = partial(kfrec, model, Path(scratch))
         hits: dict[str, list[list[np.ndarray]]] = {name: [[], []] for name in ways}
         for night, chosen in nights(events, shelf, options.users, options.days):
             for name, way in ways.items():
@@ -167,8 +167,8 @@ def _best(scores: np.ndarray, night: Night, left_out: np.ndarray) -> Lists:
 
 def _hits(lists: Lists, chosen: np.ndarray) -> np.ndarray:
     """Of each customer with choices, whether one is in the list, float64 ``[n]``."""
-    found = (np.take_along_axis(chosen, np.maximum(lists, 0), 1) & (lists >= 0)).any(1)
-    return found[chosen.any(1)].astype(np.float64)
+    found = np.any(np.take_along_axis(chosen, np.maximum(lists, 0), 1) & (lists >= 0), axis=1)
+    return np.asarray(found[np.any(chosen, axis=1)], np.float64)
 
 
 def _text(hits: np.ndarray) -> str:

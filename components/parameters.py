@@ -303,6 +303,11 @@ EXPERIMENT = param("kfrec", "MLflow experiment", in_form=True)
 RUN_ID = param(
     "", "Pipeline run whose MLflow run this step joins; empty joins MLFLOW_RUN_ID or starts a run of its own"
 )
+REFITTING = param(
+    False,
+    "Whether the step is part of a refit, which the pipeline says: everything trains, and the model is published in "
+    "place of the judged one",
+)
 EVALUATION_BATCH_SIZE = param(16_384, "Samples scored at a time", unit="samples", at_least=1)
 DATA_VERSION = param(
     "",

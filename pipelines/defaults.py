@@ -17,6 +17,10 @@ PIPELINES: Mapping[str, tuple[str, ...]] = {
     RETRAINING: tuple(name for name in STEPS if name != "predict"),
     PREDICTION: ("predict",),
 }
+# The steps of a refit, in order: those of a training that run again with everything. ``OF_REFIT`` begins their names
+# among the steps of a run.
+REFIT = ("preprocess", "tfrecord", "train", "register")
+OF_REFIT = "refit "
 # Kinds that do not depend on the model: the registry names it.
 _OF_ANY_MODEL = (PREDICTION,)
 
@@ -122,6 +126,6 @@ CLUSTER_DEFAULTS: dict[str, Any] = {"launcher": "mpijob"}
 # Successive data versions share most items; beyond this share of new items, the old vocabulary would hide them.
 PIPELINE_DEFAULTS: Mapping[str, dict[str, Any]] = {
     TRAINING: {},
-    RETRAINING: {"out_of_vocabulary_limit": 0.05},
+    RETRAINING: {"out_of_vocabulary_limit": 0.05, "refit": True},
     PREDICTION: {},
 }

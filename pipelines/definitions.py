@@ -4,13 +4,16 @@ training: download -> preprocess -> tfrecord -> train -> evaluate -> register
 retraining: find -> training, if there is enough new data
 prediction: predict
 
-kfp.local supports no conditions, so ``pipelines.local`` runs the two parts of a retraining in sequence.
+A training ends with a refit, if the model is the champion and ``refit`` is true: preprocess -> tfrecord -> train ->
+register, with nothing held out.
+
+kfp.local supports no conditions, so ``pipelines.local`` runs the parts of a retraining and of a training in sequence.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kfp import dsl
@@ -18,10 +21,10 @@ from kfp.dsl.graph_component import GraphComponent
 from kfp.dsl.pipeline_task import PipelineTask
 
 from components import registry
-from components.parameters import Parameter
+from components.parameters import Parameter, parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import DEFAULTS, OPTIONS
-from pipelines.defaults import DECIDED, PIPELINES, TRAINING, Pipeline
+from pipelines.defaults import DECIDED, PIPELINES, REFIT, TRAINING, Pipeline
 from pipelines.form import Field, field_names, form, options_name, options_of
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier
@@ -38,33 +41,38 @@ def _wire(
     known: Mapping[str, Parameter],
     given: Mapping[str, Any],
     configure: Configure,
+    steps: Sequence[str],
     earlier: Earlier,
-    last: str,
-) -> Any:
-    """Connects the steps; ``given`` are the values of the form's fields.
+    made: dict[str, Any],
+    **fixed: Any,
+) -> dict[str, PipelineTask]:
+    """Connects the steps.
+
+    Args:
+        given: the values of the form's fields.
+        made: output name to artifact; receives the outputs of the steps.
+        fixed: values of parameters by name, in place of those given, for the steps that declare them.
 
     Returns:
-        Where the trained model is, unless an earlier attempt trained it.
+        The tasks by step, without those of an earlier attempt.
     """
-    trained: list[Any] = []
-
-    def run(name: str, **inputs: Any) -> Any:
-        """The step's output, from its task or an earlier attempt."""
+    tasks = {}
+    for name in steps:
         (output,) = STEPS[name].outputs
         if name in earlier.steps:
-            kind = getattr(dsl, artifact_type(output))
-            return dsl.importer(artifact_uri=earlier.artifacts[output], artifact_class=kind, reimport=False).output
-        task = task_of(name, pipeline, known, given, earlier.run_id, **inputs)
+            made[output] = _imported(output, earlier.artifacts[output])
+            continue
+        inputs = {input_name: made[input_name] for input_name in STEPS[name].inputs}
+        task = tasks[name] = task_of(name, pipeline, known, given, earlier.run_id, fixed, **inputs)
         configure(task, name)
-        if TRAINED in STEPS[name].results:
-            trained.append(task.outputs[TRAINED])
-        return task.outputs[output]
+        made[output] = task.outputs[output]
+    return tasks
 
-    made: dict[str, Any] = {}
-    for name in up_to(last):
-        (output,) = STEPS[name].outputs
-        made[output] = run(name, **{input_name: made[input_name] for input_name in STEPS[name].inputs})
-    return trained[0] if trained else None
+
+def _imported(name: str, location: str) -> Any:
+    """An artifact that exists already."""
+    kind = getattr(dsl, artifact_type(name))
+    return dsl.importer(artifact_uri=location, artifact_class=kind, reimport=False).output
 
 
 def up_to(last: str) -> tuple[str, ...]:
@@ -79,16 +87,22 @@ def task_of(
     known: Mapping[str, Parameter],
     given: Mapping[str, Any],
     run_id: str = "",
+    fixed: Mapping[str, Any] | None = None,
     **inputs: Any,
 ) -> Any:
     """The task of a step.
 
     Args:
         run_id: of the resumed pipeline run; empty is KFP's placeholder.
+        fixed: values of parameters by name, in place of those given, if the step declares them.
     """
     step = STEPS[name]
+    declared = {parameter.name for parameter in parameters_of(step.parameters(pipeline.choices))}
+    fixed = {key: value for key, value in (fixed or {}).items() if key in declared}
     options = {
-        each.pipeline_name: known[each.pipeline_name].plain_default for each in options_of(name, pipeline, given)
+        each.pipeline_name: known[each.pipeline_name].plain_default
+        for each in options_of(name, pipeline, given)
+        if each.name not in fixed
     }
     made = component(name, pipeline, frozenset(options))
     own = {p.name: given[p.pipeline_name] for p in step_parameters(step, pipeline) if p.pipeline_name in given}
@@ -98,9 +112,11 @@ def task_of(
     own |= {key: value for key, value in pipeline.choices.items() if key in made.component_spec.inputs}
     if "run_id" in made.component_spec.inputs:
         own["run_id"] = run_id or dsl.PIPELINE_JOB_ID_PLACEHOLDER
+    if "refitting" in made.component_spec.inputs:
+        own["refitting"] = False
     if EXTENSIONS in made.component_spec.inputs:
         own[EXTENSIONS] = extensions_of(step, pipeline)
-    return made(**own, **inputs)
+    return made(**own | fixed, **inputs)
 
 
 def kfp_pipeline(
@@ -141,6 +157,7 @@ def training_pipeline(
     last: str = "register",
     returns: bool = False,
     fields: Collection[str] | None = None,
+    refits: bool = True,
 ) -> GraphComponent:
     """The pipeline for KFP's compiler or kfp.local.
 
@@ -148,16 +165,46 @@ def training_pipeline(
         earlier: finished steps of an earlier attempt, to reuse their outputs; at least one step must remain.
         returns: whether the location of the trained model is the pipeline's output; nothing may be reused then.
         fields: the parameters that are fields of their own, by pipeline-wide name; None is those of the KFP UI.
+        refits: whether a refit follows, on the condition that the register step gives; not for kfp.local.
     """
     known = pipeline_parameters(pipeline, defaults)
+
+    def wire(given: Mapping[str, Any]) -> Any:
+        made: dict[str, Any] = {}
+        tasks = _wire(pipeline, known, given, configure, up_to(last), earlier, made)
+        if refits and "register" in tasks and registry.dataset(pipeline.choices["dataset"]).refits:
+            decided = tasks["register"].outputs
+            with dsl.If(decided["refit"] == True, name="refit"):  # noqa: E712
+                of_refit = {"refitting": True, "epochs": decided["epochs"]}
+                _wire(pipeline, known, given, configure, REFIT, Earlier(), made, **of_refit)
+        return tasks["train"].outputs[TRAINED] if "train" in tasks else None
+
     summary = f"Raw logs to a trained, evaluated and registered model: {registry.model(pipeline.model).title}."
     return kfp_pipeline(
         pipeline.kfp_name,
         summary,
-        lambda given: _wire(pipeline, known, given, configure, earlier, last),
+        wire,
         form(pipeline, known, field_names(pipeline) if fields is None else fields),
         returns,
     )
+
+
+def refit_pipeline(pipeline: Pipeline, artifacts: Mapping[str, str], earlier: Earlier) -> GraphComponent:
+    """The refit of a training, for kfp.local.
+
+    Args:
+        artifacts: output name to folder of the training's steps.
+        earlier: its finished steps of an earlier attempt, and the pipeline run.
+    """
+    known = pipeline_parameters(pipeline)
+
+    def wire(given: Mapping[str, Any]) -> None:
+        made = {name: _imported(name, artifacts[name]) for name in ("raw", "evaluation")}
+        _wire(pipeline, known, given, lambda task, step: None, REFIT, earlier, made, refitting=True)
+
+    title = registry.model(pipeline.model).title
+    summary = f"Trains the champion again on everything: {title}."
+    return kfp_pipeline(f"{pipeline.kfp_name}-refit", summary, wire, form(pipeline, known, field_names(pipeline)))
 
 
 def training_arguments(pipeline: Pipeline, values: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,13 +24,22 @@ from components.progress import EVENTS
 from components.secrets import VARIABLE as SECRETS
 from components.secrets import secrets_variable, without_passwords
 from components.steps.catalog import STEPS
-from components.steps.training_parameters import MPIJOB
+from components.steps.training_parameters import MPIJOB, OF_A_REFIT
 from components.temporary import temporary_folder
 from components.tracking.run import end_failed
-from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults, whose_defaults
+from pipelines.defaults import (
+    OF_REFIT,
+    PREDICTION,
+    REFIT,
+    RETRAINING,
+    TRAINING,
+    Pipeline,
+    local_defaults,
+    whose_defaults,
+)
 from pipelines.form import pipeline_inputs
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
-from pipelines.runs.earlier import Earlier, checkpoints_of, finished_steps
+from pipelines.runs.earlier import Earlier, checkpoints_of, finished_refit, finished_steps
 from pipelines.runs.lifecycle import begin, running, tracked_at
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
 from pipelines.screen import StepOutput, table
@@ -109,6 +118,7 @@ def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | N
     output.finished.update({name: dict(event) for name, event in earlier.steps.items()})
     output.run_id = earlier.run_id
     arguments: Mapping[str, Any] | None = record.parameters
+    refitted = {name: event for name, event in record.steps.items() if name.startswith(OF_REFIT)}
     if record.pipeline.kind == PREDICTION:
         return _predicted(record, earlier, output)
     if record.pipeline.kind == RETRAINING:
@@ -116,6 +126,8 @@ def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | N
     if arguments is None:
         return None
     train(record.pipeline.of_kind(TRAINING), arguments, record, earlier, output)
+    if output.finished["register"]["results"].get("refit"):
+        _refit(record.pipeline.of_kind(TRAINING), arguments, record, refitted, output)
     return _show_summary(record, arguments, output, began)
 
 
@@ -286,11 +298,42 @@ def train(
         values["load_checkpoint_path"] = left
     try:
         with _kfp_local(record.folder, output, values) as shown:
-            training_pipeline(pipeline, earlier=earlier, last=last)(**pipeline_inputs(pipeline, shown))
+            training_pipeline(pipeline, earlier=earlier, last=last, refits=False)(**pipeline_inputs(pipeline, shown))
     except KfrecError:
         if "train" in output.finished:
             end_failed(arguments["experiment"], output.run_id)
         raise
+
+
+def _refit(
+    pipeline: Pipeline,
+    arguments: Mapping[str, Any],
+    record: RunRecord,
+    events: Mapping[str, Mapping[str, Any]],
+    output: StepOutput,
+) -> None:
+    """Trains the champion again on everything, and publishes that.
+
+    Args:
+        events: those of an earlier attempt, by step, whose valid outputs are reused.
+
+    Raises:
+        KfrecError: a step failed.
+    """
+    from pipelines.definitions import refit_pipeline
+
+    artifacts = {name: path for event in output.finished.values() for name, path in event["outputs"].items()}
+    values = {**arguments, **OF_A_REFIT, "epochs": output.finished["register"]["results"]["epochs"]}
+    earlier = finished_refit(record.run_id, events, pipeline, values, artifacts)
+    output.finished.update({OF_REFIT + name: dict(event) for name, event in earlier.steps.items()})
+    if REFIT[-1] in earlier.steps:
+        return
+    output.part = OF_REFIT
+    if "train" not in earlier.steps and (left := checkpoints_of(record, pipeline, values, earlier)):
+        print(f"{OF_REFIT}train resumes from {left}", file=sys.stderr, flush=True)
+        values["load_checkpoint_path"] = left
+    with _kfp_local(record.folder, output, values) as shown:
+        refit_pipeline(pipeline, artifacts, earlier)(**pipeline_inputs(pipeline, shown))
 
 
 def _show_summary(record: RunRecord, arguments: Mapping[str, Any], output: StepOutput, began: float) -> Path:

@@ -14,7 +14,9 @@ from components.tasks.pairing import require_names
 from pipelines.defaults import DECIDED, RETRAINING, Pipeline, pipeline_defaults
 
 # Arguments set by the pipeline itself, or by a step's input artifacts.
-BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
+BOUND = ("run_id", "refitting", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
+# Those of them that are inputs of a KFP component.
+TOLD = ("run_id", "refitting")
 
 
 def step_parameters(step: Step, pipeline: Pipeline) -> list[Parameter]:
@@ -74,6 +76,8 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
             {name: every[wide] for name, wide in named.items() if wide in every},
         )
     require_names(every)
+    if every.get("refit"):
+        _require_refit(pipeline, every)
     if "train" in built:
         data, model = registry.dataset(pipeline.choices["dataset"]), registry.model(pipeline.model)
         lengths = data.lengths(built["preprocess"])
@@ -84,6 +88,25 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
             )
         model.check(built["train"], lengths)
     return parsed
+
+
+def _require_refit(pipeline: Pipeline, values: Mapping[str, Any]) -> None:
+    """Checks that a model can be trained again on everything.
+
+    Raises:
+        KfrecError: its data are split as they come, or it starts from weights of given ids or of a given epoch.
+    """
+    if not registry.dataset(pipeline.choices["dataset"]).refits:
+        raise KfrecError(
+            f"parameter refit=True: data set {pipeline.choices['dataset']} cannot train on what it tests on; set "
+            "refit=false"
+        )
+    for name in ("continue_path", "load_checkpoint_path"):
+        if values.get(name):
+            raise KfrecError(
+                f"parameters refit=True and {name}={values[name]}: a refit starts afresh, with the ids of the newest "
+                "data; set refit=false"
+            )
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

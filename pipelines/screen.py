@@ -23,6 +23,7 @@ class StepOutput(io.TextIOBase):
         changed: called when a step starts or finishes.
 
     Attributes:
+        part: begins the names of the steps that follow, such as "refit "; empty for those of the pipeline itself.
         finished: step name to its "finished" event, with the step's warnings.
         error: the last "error" event's message, empty if there was none; the log has the traceback of an exception.
         running: the current step, empty between steps.
@@ -31,6 +32,7 @@ class StepOutput(io.TextIOBase):
 
     def __init__(self, log: Path, changed: Callable[[], None] = lambda: None) -> None:
         self.log = log
+        self.part = ""
         self.finished: dict[str, dict[str, Any]] = {}
         self.error = ""
         self.run_id = ""
@@ -73,10 +75,10 @@ class StepOutput(io.TextIOBase):
 
     def _on_started(self, event: Mapping[str, Any]) -> None:
         self.run_id = event["run_id"] or self.run_id
-        self.running = event["step"]
+        self.running = self.part + event["step"]
         self._warnings = []
         self._changed()
-        print(f"{event['step']:<10} …", file=sys.stderr, flush=True)
+        print(f"{self.running:<10} …", file=sys.stderr, flush=True)
 
     def _on_progress(self, event: Mapping[str, Any]) -> None:
         if self._bar is None or self._bar.desc != f"  {event['label']}":
@@ -86,21 +88,22 @@ class StepOutput(io.TextIOBase):
 
     def _on_finished(self, event: Mapping[str, Any]) -> None:
         self._close_bar()
-        self.finished[event["step"]] = dict(event) | {WARNINGS: self._warnings}
+        name = self.part + event["step"]
+        self.finished[name] = dict(event) | {WARNINGS: self._warnings}
         self.running = ""
         self._begin = self._file.tell()
         self._changed()
         counts = ", ".join(f"{count:,} {name}" for name, count in event["counts"].items())
-        print(f"{event['step']:<10} done in {duration(event['seconds'])}  {counts}", file=sys.stderr, flush=True)
+        print(f"{name:<10} done in {duration(event['seconds'])}  {counts}", file=sys.stderr, flush=True)
 
     def _on_warning(self, event: Mapping[str, Any]) -> None:
         self._close_bar()
         self._warnings.append({"about": event["about"], "message": event["message"]})
-        print(f"{event['step']:<10} {event['message']}", file=sys.stderr, flush=True)
+        print(f"{self.part + event['step']:<10} {event['message']}", file=sys.stderr, flush=True)
 
     def _on_error(self, event: Mapping[str, Any]) -> None:
         self._close_bar()
-        self.error = f"{event['step']}: {event['message']}"
+        self.error = f"{self.part}{event['step']}: {event['message']}"
         if event.get("crashed"):
             self.error += f"; its traceback is in {self.log}"
 
@@ -123,7 +126,7 @@ def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str
     Args:
         since: time.monotonic() at the start of the run.
     """
-    metrics, registered = summary["metrics"], summary["registered"]
+    metrics, registered, refit = summary["metrics"], summary["registered"], summary["refit"]
     rows = [("step", "seconds", "rows")]
     # Sums rounded tenths, so that the displayed values add up to the total.
     tenths = {name: round(10 * step["seconds"]) for name, step in summary["steps"].items()}
@@ -146,6 +149,7 @@ def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str
         *(warning["message"] for warning in summary["warnings"]),
         f"{summary['registered']['model']} version {registered['version']} is the {registered['alias']}: "
         f"{registered['reason']}",
+        *([f"published: version {refit['version']}: {refit['reason']}"] if refit else []),
         *([summary["pair"]] if summary["pair"] else []),
         f"report  {summary['artifacts']['report']}",
         f"look    {summary['look']}",

@@ -15,7 +15,7 @@ from components.parameters import parameters_of
 from components.steps.catalog import STEPS, Step
 from components.steps.command import DEFAULTS, OPTIONS
 from pipelines.defaults import Pipeline
-from pipelines.parameters import BOUND
+from pipelines.parameters import BOUND, TOLD
 
 # KFP's artifact types; the default is Artifact.
 _TYPES = {"raw": "Dataset", "parquet": "Dataset", "tfrecord": "Dataset", "model": "Model", "champion": "Model"}
@@ -58,7 +58,7 @@ def _function(step: Step, pipeline: Pipeline, options: frozenset[str]) -> Any:
     if extensions_of(step, pipeline):
         arguments[EXTENSIONS] = "str"
     arguments |= {
-        name: kind for name, kind in types.items() if name not in BOUND or name == "run_id" or name in pipeline.choices
+        name: kind for name, kind in types.items() if name not in BOUND or name in TOLD or name in pipeline.choices
     }
     if options:
         arguments |= {DEFAULTS: "dict", OPTIONS: "dict"}

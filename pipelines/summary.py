@@ -13,7 +13,7 @@ from components.artifacts import Artifact, open_artifact
 from components.artifacts.notes import read_notes
 from components.secrets import without_password, without_passwords
 from components.steps.catalog import STEPS
-from pipelines.defaults import PIPELINES, TRAINING, Pipeline
+from pipelines.defaults import OF_REFIT, PIPELINES, TRAINING, Pipeline
 from pipelines.screen import WARNINGS
 
 
@@ -32,7 +32,9 @@ def summarise(
     """
     task = registry.task(pipeline.choices["task"])
     metrics = task.metrics
-    outputs = {name: path for event in finished.values() for name, path in event["outputs"].items()}
+    of_refit = refit_outputs(finished)
+    own = {name: event for name, event in finished.items() if not name.startswith(OF_REFIT)}
+    outputs = {name: path for event in own.values() for name, path in event["outputs"].items()}
     training = read_notes(Path(outputs["model"]) / "training.json")
     evaluation = read_notes(Path(outputs["evaluation"]) / "metrics.json")
     registration = read_notes(Path(outputs["registration"]) / "registration.json")
@@ -51,21 +53,50 @@ def summarise(
             "time_to_train": training["time_to_train"],
         },
         "remarks": list(task.remarks(evaluation)),
-        "warnings": warnings_of(finished),
+        "warnings": warnings_of(own),
         "registered": {
             "model": registration["registered_model"],
             "version": registration["version"],
             "alias": registration["alias"],
             "reason": registration["reason"],
         },
+        "refit": _refit(of_refit),
         "pair": registration.get("pair", ""),
-        "artifacts": {**outputs, "report": str(Path(outputs["evaluation"]) / "report.html")},
+        "artifacts": {
+            **outputs,
+            **{refit_name(name): path for name, path in of_refit.items()},
+            "report": str(Path(outputs["evaluation"]) / "report.html"),
+        },
         "mlflow": {"tracking_uri": without_password(tracking_uri), "run_id": registration["run_id"]},
         # For a repetition: its seed, and the digests to compare with.
         "seed": training["seed"],
-        "digests": digests_of(finished),
+        "digests": digests_of(own),
         "look": look,
     }
+
+
+def refit_name(output: str) -> str:
+    """The name of a refit's output beside those of its run, such as ``refit_model``."""
+    return f"{OF_REFIT.strip()}_{output}"
+
+
+def refit_outputs(finished: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The outputs of the refit, by name; empty if the run has none."""
+    events = (event for name, event in finished.items() if name.startswith(OF_REFIT))
+    return {name: path for event in events for name, path in event["outputs"].items()}
+
+
+def published(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The registered model, version and alias that a run ended with, and why; empty before."""
+    return {**summary.get("registered", {}), **summary.get("refit", {})}
+
+
+def _refit(outputs: Mapping[str, str]) -> dict[str, Any]:
+    """What is published after a refit, and why; empty without one."""
+    if "registration" not in outputs:
+        return {}
+    registration = read_notes(Path(outputs["registration"]) / "registration.json")
+    return {name: registration[name] for name in ("version", "alias", "reason")}
 
 
 def warnings_of(finished: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:

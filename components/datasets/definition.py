@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -180,3 +180,8 @@ class DatasetDefinition:
     no_raw_rows: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def refits(self) -> bool:
+        """Whether preprocessing can let everything train: its parameters have ``components.parameters.REFITTING``."""
+        return any(each.name == "refitting" for each in fields(self.sampling))

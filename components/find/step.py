@@ -23,6 +23,7 @@ from components.tracking.champion import (
     FilesGone,
     champion_of,
     download_version,
+    judged_twin,
     require_task,
     versions_of,
 )
@@ -31,6 +32,7 @@ from components.tracking.store import connect
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
 
 
 NOTE = "champion.json"
@@ -69,9 +71,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
         )
         print(verdict.occasion, flush=True)
         with publishing(champion, step="find", parameters=recorded(parameters)) as staging:
-            fetched = (
-                verdict.proceed and current is not None and _fetch(client, parameters, current.version, staging.path)
-            )
+            fetched = verdict.proceed and current is not None and _fetch(client, parameters, current, staging.path)
             note = {"version": known.champion, "data_version": known.data_version, "rows": known.rows}
             (staging.path / NOTE).write_text(json.dumps(note, indent=2) + "\n")
             staging.rows["versions"] = len(versions)
@@ -101,15 +101,19 @@ def _known(client: MlflowClient, name: str, current: Any, there: Collection[str]
     return Known(int(current.version), data_version, known, data_version in there, tried)
 
 
-def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folder: Path) -> bool:
-    """Fetches the champion's files; without them a new vocabulary is fitted and training starts fresh."""
+def _fetch(client: MlflowClient, parameters: FindParameters, current: ModelVersion, folder: Path) -> bool:
+    """Fetches the champion's files; without them a new vocabulary is fitted and training starts fresh.
+
+    Those of a refit are its judged twin's: the refit has trained on events that the next test split holds.
+    """
     from components.scoring.model import SAVED_MODEL  # takes as long to import as all of this step
 
     with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as scratch:
         try:
+            version = judged_twin(client, current).version
             downloaded = download_version(client, parameters.registered_model, version, Path(scratch))
         except FilesGone as error:
-            print(f"champion version {version}: {error}; continuing without it", flush=True)
+            print(f"champion version {current.version}: {error}; continuing without it", flush=True)
             return False
         if not (downloaded / SAVED_MODEL).is_dir():
             print(f"champion version {version}: its files lack {SAVED_MODEL}; continuing without it", flush=True)

@@ -29,7 +29,7 @@ from components.scoring.catalogue import Catalogue
 from components.scoring.choices import Choices, choices_in, ranks_of
 from components.scoring.pair import PAIR_FILES, RANKER, RETRIEVER, Pair, is_pair, load_pair, note_pair, paired
 from components.tasks import Difference
-from components.tracking.champion import champion_of, download_version
+from components.tracking.champion import champion_of, download_version, judged_twin
 from components.tracking.run import TrackedRun
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ class Registered(NamedTuple):
 def register_pair(parameters: Any, spec: FeatureSpec, data: str, digest: str, run: TrackedRun) -> Registered | str:
     """Registers the champions of ``registered_model`` and ``pair_with`` as one model, and sets its alias.
 
-    A second call with the same champions finds the version of the first call.
+    A second call with the same champions finds the version of the first call. Of a champion that is a refit the judged
+    twin is in the pair: the refit has trained on the samples that compare pairs.
 
     Args:
         parameters: of the register step, with those of ``components.tasks.pairing.PairDecision``.
@@ -81,7 +82,7 @@ def register_pair(parameters: Any, spec: FeatureSpec, data: str, digest: str, ru
         champion = champion_of(registry.client, name)
         if champion is None:
             return f"no {parameters.registered_pair}: {name} has no champion yet"
-        champions[name] = champion
+        champions[name] = judged_twin(registry.client, champion)
     with tempfile.TemporaryDirectory(prefix="kfrec-pair-") as scratch:
         folder = Path(scratch)
         pair, facts = _assembled(registry, champions, parameters.pair_retrieve, folder)

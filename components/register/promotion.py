@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from components.register.comparison import Verdict
 from components.register.gate import Decision
 from components.register.registry import Promotion, Registry
-from components.tracking.champion import CHAMPION
+from components.tracking.champion import CHAMPION, JUDGED_AS
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -29,8 +29,8 @@ def decide(
     """Decides about a version, or takes its earlier decision, and sets its alias.
 
     A decision holds for its basis until another version becomes champion; then it is made again before an alias moves.
-    About a version that is the champion already nothing is decided from another basis. Ended at any moment, it leaves
-    one champion, which has won its comparison, and can be called again.
+    About a version that is the champion already nothing is decided from another basis, nor about one whose refit is.
+    Ended at any moment, it leaves one champion, which has won its comparison, and can be called again.
 
     Args:
         compare: compares the version with a champion, or with None.
@@ -42,6 +42,8 @@ def decide(
     stored = registry.decision(version)
     if stored and _number(champion) == own and (stored.decision.alias != CHAMPION or stored.basis != basis):
         return Verdict(_champion_already(stored.decision))
+    if stored and champion and champion.tags.get(JUDGED_AS) == str(own):
+        return Verdict(stored.decision)
     holds = stored and stored.basis == basis and _number(champion) in (stored.decision.champion_version, own)
     verdict = Verdict(stored.decision) if stored and holds else compare(champion)
     is_overlooked = False

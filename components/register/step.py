@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from components.register.gate import Decision
 from components.register.logged import logged
 from components.register.pairing import Registered, register_pair
 from components.register.promotion import basis_of, decide
+from components.register.refit import publish
 from components.register.registry import Registry
 from components.report import Card, Section, Story
 from components.report.page import Facts, render
@@ -33,9 +34,13 @@ from components.steps.catalog import RegisterParameters
 from components.steps.recorded import recorded
 from components.tasks import Metric, TaskDefinition
 from components.tasks.pairing import require_names
-from components.tracking.champion import require_name
+from components.tracking.champion import CHAMPION, require_name
 from components.tracking.data import log_extensions
-from components.tracking.run import tracked_run
+from components.tracking.run import refit_of, tracked_run
+from components.training_log import TRAINING
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
 
 _EXAMPLE_ROWS = 3
 
@@ -47,8 +52,13 @@ def run(
 
     A second call with the same model finds the version of the first call.
 
+    Args:
+        tfrecord: the model's data; of a refit those that it trained on.
+        evaluation: of the model; of a refit that of its judged twin.
+
     Returns:
-        ``models``: 1; ``summary``: the decision in a sentence.
+        ``models``: 1; ``summary``: the decision in a sentence; ``refit``: whether the model is to be trained again on
+        everything, or, of a refit, whether it is published; ``epochs``: those that the model is exported after.
 
     Raises:
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
@@ -56,33 +66,45 @@ def run(
     require_name(parameters.registered_model)
     require_names(vars(parameters))
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
-    inputs["evaluation"] = evaluated = _evaluation_of(inputs, evaluation)
+    inputs["evaluation"] = evaluated = _evaluation_of({} if parameters.refitting else inputs, evaluation)
     tfrecord, model, evaluation = (artifact.path for artifact in inputs.values())
     task = registry_of.task(parameters.task)
     metrics = read_notes(evaluation / METRICS)
     score = _score_of(evaluation, metrics, task)
     title = f"registration of {parameters.registered_model}"
-    with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
+    run_id = refit_of(parameters.run_id) if parameters.refitting else parameters.run_id
+    with tracked_run(parameters.experiment, run_id, title) as tracked:
         tracked.log_step(parameters, "register")
         log_extensions(tracked, recorded(parameters))
         registry = Registry(parameters.registered_model, tracked)
         exported = describe_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
-        digest = inputs["model"].digest
-        version = registry.registered(digest)
-        if version is None:
-            inputs["model"].verify(MODEL_FILES)  # this step does not load it, which would detect damage
-            how = logged(exported, lambda: _example(spec, exported))
-            version = registry.register(how, (exported.folder / name for name in MODEL_FILES), digest)
         origin = _origin(parameters, spec)
         data = inputs["tfrecord"].data_uri or str(tfrecord.absolute())
-        registry.note(version, origin | {"data": data, "task": task.name})
+
+        def registered(lineage: dict[str, Any]) -> ModelVersion:
+            digest = inputs["model"].digest
+            version = registry.registered(digest)
+            if version is None:
+                inputs["model"].verify(MODEL_FILES)  # this step does not load it, which would detect damage
+                how = logged(exported, lambda: _example(spec, exported))
+                version = registry.register(how, (exported.folder / name for name in MODEL_FILES), digest)
+            registry.note(version, origin | {"data": data, "task": task.name} | lineage)
+            return version
+
         candidate = Candidate(
             parameters, task, spec, evaluation, evaluated.parameters, metrics, score, _is_baseline(exported)
         )
         basis = _basis(parameters, task, evaluated)
-        decision, sections = decide(registry, version, partial(candidate.against, registry), basis)
-        pair = register_pair(parameters, spec, data, inputs["tfrecord"].digest, tracked)
+        sections: Sequence[Section] = ()
+        pair: Registered | str = ""
+        if parameters.refitting:
+            twin = registry.registered(evaluated.inputs["model"])
+            version, decision = publish(candidate, registry, twin, exported, registered, basis)
+        else:
+            version = registered({})
+            decision, sections = decide(registry, version, partial(candidate.against, registry), basis)
+            pair = register_pair(parameters, spec, data, inputs["tfrecord"].digest, tracked)
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         about_pair = pair.summary if isinstance(pair, Registered) else pair
         body |= {"pair": about_pair} if about_pair else {}
@@ -95,7 +117,9 @@ def run(
                 about="Promotion decision about",
                 written="Written by the register step of kfrec. The decision is in registration.json.",
             )
-            page = _decision_page(int(version.version), decision, sections, task.primary, facts)
+            judged = f"of version {decision.champion_version}, which was judged"
+            whose = judged if parameters.refitting else "of this model"
+            page = _decision_page(int(version.version), decision, whose, sections, task.primary, facts)
             (staging.path / "decision.html").write_text(page)
             if isinstance(pair, Registered):
                 (staging.path / "pair.json").write_text(json.dumps(pair.body, indent=2) + "\n")
@@ -111,7 +135,14 @@ def run(
     refusal = refusal_of_rows(exported.spec)
     about = [f"kfrec predict will refuse it: {refusal}"] if refusal else []
     about += [about_pair] if about_pair else []
-    return {**staging.rows, "summary": "; ".join([verdict, *about])}
+    epochs = read_notes(model / TRAINING).get("exported_epoch", 0)
+    is_published = decision.alias == CHAMPION
+    if parameters.refitting:
+        is_published &= int(version.version) != decision.champion_version
+    elif parameters.refit and is_published and not epochs:
+        about.append("no refit, because the model does not say after how many epochs it is exported")
+    refit = is_published and (parameters.refitting or bool(parameters.refit and epochs))
+    return {**staging.rows, "summary": "; ".join([verdict, *about]), "refit": refit, "epochs": epochs}
 
 
 def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
@@ -121,14 +152,17 @@ def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
     shutil.copyfile(folders["registration"] / "decision.html", page)
 
 
-def _decision_page(version: int, decision: Decision, sections: Sequence[Section], metric: Metric, facts: Facts) -> str:
+def _decision_page(
+    version: int, decision: Decision, whose: str, sections: Sequence[Section], metric: Metric, facts: Facts
+) -> str:
     """The decision with its numbers and curves, as a complete HTML document.
 
     Args:
+        whose: the test score is, such as "of this model".
         sections: of the task, if this step compared the model with a champion.
     """
     label = metric.label
-    cards = [Card(f"Test {label}", decision.score, "of this model", main=True)]
+    cards = [Card(f"Test {label}", decision.score, whose, main=True)]
     if decision.champion_score is not None:
         cards.append(Card("Champion", decision.champion_score, f"version {decision.champion_version}"))
     if decision.difference is not None and decision.confidence_interval is not None:

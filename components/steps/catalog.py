@@ -95,7 +95,8 @@ def owners_of(chosen: Mapping[str, str]) -> list[Owner]:
         owners.append(Owner(f"task {judging.name}", groups, judging.defaults))
     if chosen.get(_DATASET):
         data = dataset(chosen[_DATASET])
-        owners.append(Owner(f"data set {data.name}", (data.generation, data.sampling), data.defaults))
+        defaults = data.defaults if data.refits else {"refit": False, **data.defaults}
+        owners.append(Owner(f"data set {data.name}", (data.generation, data.sampling), defaults))
     if trained:
         owners.append(Owner(f"model {trained.name}", (trained.parameters,), trained.defaults))
     return owners
@@ -250,7 +251,8 @@ STEPS: dict[str, Step] = {
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
              {"registration": REGISTRATION}, ("models",),
-             {}, {"decision": "HTML"}, ("task", "model_type"), lambda name, of: (task(name).decision,),
+             {"refit": bool, "epochs": int}, {"decision": "HTML"}, ("task", "model_type"),
+             lambda name, of: (task(name).decision,),
              ("registration.json", "decision.html", "pair.json")),
         Step("predict", "Score files of raw rows with a registered model.",
              PredictParameters, {}, {"predictions": PREDICTIONS}, ("rows",)),

@@ -124,6 +124,8 @@ def _options(step: Step, arguments: Mapping[str, Any], declared: Mapping[str, Pa
     """
     defaults, options = arguments.get(DEFAULTS, {}), arguments.get(OPTIONS, {})
     wide = {parameter.pipeline_name: parameter for parameter in declared.values()}
+    if arguments.get("refitting"):  # the pipeline sets some of them in place of the user
+        options = {name: value for name, value in options.items() if name in defaults}
     for name in options:
         if name in wide and wide[name].name in arguments:
             raise KfrecError(f"{step.name}_{OPTIONS}: {name} is a field of its own; set it there")

@@ -12,6 +12,7 @@ from components.parameters import (
     MODEL,
     PREBATCH_TEST_SIZE,
     PREBATCH_TRAIN_SIZE,
+    REFITTING,
     REGISTERED_MODEL,
     RUN_ID,
     SEED,
@@ -118,6 +119,12 @@ class RegisterParameters:
     bootstrap_samples: int = param(1000, "Resamples of the confidence interval", unit="resamples", at_least=100)
     confidence: float = param(0.95, "Level of the confidence interval", at_least=0.5, at_most=0.9999)
     evaluation_batch_size: int = EVALUATION_BATCH_SIZE
+    refit: bool = param(
+        False,
+        "Train a model that has become the champion again, on the validation and the test samples too, for the epochs "
+        "that validation chose, and publish that model in its place",
+    )
+    refitting: bool = REFITTING
     data_version: str = DATA_VERSION
     occasion: str = param("", "Reason for the training, recorded with the model")
     experiment: str = EXPERIMENT

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from components.errors import KfrecError
 from components.models.tables.placement import KINDS, REPLICATED
 from components.models.tables.plan import AUTO as AUTOMATIC_TABLES
 from components.models.tables.plan import read_named
-from components.parameters import EXPERIMENT, MODEL, PREBATCH_TEST_SIZE, PREBATCH_TRAIN_SIZE, RUN_ID, param
+from components.parameters import (
+    EXPERIMENT,
+    MODEL,
+    PREBATCH_TEST_SIZE,
+    PREBATCH_TRAIN_SIZE,
+    REFITTING,
+    RUN_ID,
+    param,
+)
 
 # The launcher that starts the workers of a training in a cluster.
 LOCAL, MPIJOB = "local", "mpijob"
 AUTO, GLOO, MPI = "auto", "gloo", "mpi"
 # The epoch to export.
 BEST, LAST = "best", "last"
+# What a refit trains with in place of a run's own values: all samples train, and the last epoch is exported.
+OF_A_REFIT: dict[str, Any] = {"validation_share": 0.0, "patience": 0, "export_epoch": LAST}
 AFFINITIES = (
     "socket",
     "single",
@@ -266,6 +277,7 @@ class LaunchParameters(TrainParameters):
     registered_model: str = param(
         "", "Name in the MLflow model registry whose champion must be of the same task; empty is any", in_form=True
     )
+    refitting: bool = REFITTING
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
 

@@ -23,6 +23,9 @@ DATA_VERSION, ROWS = "kfrec.data_version", "kfrec.rows"
 # Tag of a version: folder or URI of its records at registration.
 DATA = "kfrec.data"
 
+# Tag of a refit: the version that was judged, from which it differs by what it has trained on.
+JUDGED_AS = "kfrec.judged_as"
+
 # Tag of a version: the task that it was evaluated by; versions without it have the parameter of their MLflow run.
 TASK, _PARAMETER_OF_RUN = "kfrec.task", "register.task"
 
@@ -45,6 +48,25 @@ def champion_of(client: MlflowClient, name: str) -> ModelVersion | None:
         if error.error_code not in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
             raise
         return None
+
+
+def judged_twin(client: MlflowClient, version: ModelVersion) -> ModelVersion:
+    """The version that was judged: that of a refit is its twin, which has not trained on newer events; else itself.
+
+    Raises:
+        FilesGone: the twin is no longer registered.
+    """
+    from mlflow.exceptions import MlflowException
+
+    twin = version.tags.get(JUDGED_AS)
+    if not twin:
+        return version
+    try:
+        return client.get_model_version(version.name, twin)
+    except MlflowException as error:
+        if is_of_the_store(error):
+            raise
+        raise FilesGone(f"version {twin}, as which it was judged, is no longer registered") from error
 
 
 def versions_of(client: MlflowClient, name: str) -> list[ModelVersion]:

@@ -28,6 +28,8 @@ PIPELINE_RUN = "kfrec.pipeline_run"
 RUN_NAME = "KFREC_RUN_NAME"
 _PARENT, _NOTE = "mlflow.parentRunId", "mlflow.note.content"
 _CONTEXT = "mlflow.data.context"
+# Ends the id of a pipeline run that is part of another one, which the id begins with.
+_PART = "/refit"
 # The machine and the process that own a RUNNING run, and why a run is KILLED, or was before a retry.
 _HOST, _PROCESS, _KILLED = "kfrec.host", "kfrec.process", "kfrec.killed"
 # Limits of one log_batch request.
@@ -110,6 +112,11 @@ def start_nested(parent: TrackedRun, title: str, tags: Mapping[str, str]) -> str
     experiment = parent.client.get_run(parent.id).info.experiment_id
     every = _origin_tags({_PARENT: parent.id, **tags})
     return str(parent.client.create_run(experiment, tags=every, run_name=title).info.run_id)
+
+
+def refit_of(run_id: str) -> str:
+    """The id of the refit of a pipeline run, whose MLflow run is nested in that of the pipeline run; empty if it is."""
+    return f"{run_id}{_PART}" if run_id else ""
 
 
 def open_run(experiment: str, run_id: str, title: str, opened: str = "") -> TrackedRun:
@@ -204,7 +211,11 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
     existing = _of_pipeline(client, own, run_id) if run_id else None
     if existing is None:
         named = os.environ.get(RUN_NAME, "") if run_id else ""
-        tags = _origin_tags({PIPELINE_RUN: run_id, _PARENT: _parent(client, joined), _NOTE: title if named else ""})
+        whole = _of_pipeline(client, own, run_id.removesuffix(_PART)) if run_id.endswith(_PART) else None
+        parent = whole.info.run_id if whole else _parent(client, joined)
+        if whole:
+            named = f"{whole.info.run_name} refit"
+        tags = _origin_tags({PIPELINE_RUN: run_id, _PARENT: parent, _NOTE: title if named else ""})
         return client.create_run(own, tags=tags, run_name=named or _name(title, run_id))
     # Owner tags first: a run must never be RUNNING with a dead owner.
     for name, value in _owner_tags().items():

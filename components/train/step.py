@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.steps.catalog import LaunchParameters
 from components.steps.recorded import recorded
-from components.steps.training_parameters import LOCAL, MPIJOB
+from components.steps.training_parameters import LOCAL, MPIJOB, OF_A_REFIT
 from components.storage import is_uri
 from components.tasks import TaskDefinition, missing_column
 from components.tracking.champion import require_task_early
 from components.tracking.data import data_name
 from components.tracking.live import TrainingRun, training_run
-from components.tracking.run import TrackedRun
+from components.tracking.run import TrackedRun, refit_of
 from components.tracking.trained import complete_training, final_metrics, log_start
 from components.train.failure import failing_once, kept_on_failure, require_one_start
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher, worker_arguments
@@ -53,6 +54,8 @@ def run(
         KfrecError: bad input; if training had begun, its checkpoints are kept and the message names their folder.
     """
     require_one_start(parameters.load_checkpoint_path, parameters.continue_path)
+    if parameters.refitting:
+        parameters = replace(parameters, **OF_A_REFIT, run_id=refit_of(parameters.run_id))
     in_storage = parameters.launcher == MPIJOB
     data = open_input(tfrecord, steps=("tfrecord",), reads=(parameters.feature_spec,) if in_storage else None)
     tfrecord = data.path

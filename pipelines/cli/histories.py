@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.storage import is_uri
-from pipelines.cli.options import output_of, workdir_of
+from pipelines.cli.options import output_of, published_output, workdir_of
 
 if TYPE_CHECKING:
     from components.artifacts import Artifact
@@ -70,7 +70,7 @@ def histories_for(
     if raw_folder is not None:
         raw = open_input(raw_folder, steps=("download",))
         return _saying(f"the events in {raw_folder}", partial(events_in, raw, named.raw))
-    data = options.data or (output_of(run, "tfrecord", "tfrecord") if run else named.data)
+    data = options.data or (published_output(run, "tfrecord", "tfrecord") if run else named.data)
 
     why = "" if options.data else "; the raw files are not known, --events names them"
     said = f"the records in {data}, the newest items of the users that preprocessing kept{why}"
@@ -110,7 +110,8 @@ def _raw_of(options: argparse.Namespace, run: RunRecord | None, data: str) -> Pa
     workdir = workdir_of(options)
     runs = [run] if run else every_run(workdir, lambda error: None) if data and workdir.is_dir() else []
     for each in runs:
-        if {"download", "tfrecord"} <= each.steps.keys() and (run or output_of(each, "tfrecord", "tfrecord") == data):
+        has_both = {"download", "tfrecord"} <= each.steps.keys()
+        if has_both and (run or data in [of(each, "tfrecord", "tfrecord") for of in (output_of, published_output)]):
             folder = Path(output_of(each, "download", "raw"))
             return folder if folder.is_dir() else None
     return None

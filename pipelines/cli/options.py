@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from components.errors import KfrecError
 from components.images import REGISTRY
-from pipelines.defaults import MODEL, PIPELINES, TRAINING, Pipeline
+from pipelines.defaults import MODEL, OF_REFIT, PIPELINES, REFIT, TRAINING, Pipeline
 
 if TYPE_CHECKING:
     from pipelines.runs.record import RunRecord
@@ -165,6 +165,12 @@ def run_of_model(options: argparse.Namespace, named: str) -> RunRecord | None:
 def output_of(run: RunRecord, step: str, name: str) -> str:
     """The folder of an output of a finished step."""
     return str(run.steps[step]["outputs"][name])
+
+
+def published_output(run: RunRecord, step: str, name: str) -> str:
+    """The folder of an output of a finished step: that of the refit, if the run has published one."""
+    published = run.steps.get(OF_REFIT + REFIT[-1], {}).get("results", {}).get("refit")
+    return output_of(run, OF_REFIT + step if published else step, name)
 
 
 def input_file(option: str, named: str) -> Path:

@@ -19,7 +19,7 @@ from pipelines.cli.options import (
     Command,
     add_tracked_workdir,
     input_file,
-    output_of,
+    published_output,
     run_of_model,
     use_store_of,
 )
@@ -99,7 +99,7 @@ def _recommend(options: argparse.Namespace) -> int:
 
     with ExitStack() as opened:
         opened.enter_context(temporary_folder())
-        named = opened.enter_context(named_model(output_of(run, "train", "model") if run else options.model))
+        named = opened.enter_context(named_model(published_output(run, "train", "model") if run else options.model))
         if named.pair:
             _require_alone(options, named.pair.retrieve)
             catalogue: Catalogue = named.pair.catalogue(of_model)
@@ -107,7 +107,7 @@ def _recommend(options: argparse.Namespace) -> int:
             catalogue = of_model(named.raw)
         if options.retriever is not None:
             of_retriever = run_of_model(options, options.retriever)
-            retriever = output_of(of_retriever, "train", "model") if of_retriever else options.retriever
+            retriever = published_output(of_retriever, "train", "model") if of_retriever else options.retriever
             first = opened.enter_context(named_model(retriever)).raw
             _require_stages(options, first, named.raw)
             catalogue = TwoStages(of_model(first), catalogue, options.retrieve)

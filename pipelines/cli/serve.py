@@ -16,7 +16,7 @@ from pipelines.cli.options import (
     add_registry,
     add_tracked_workdir,
     input_file,
-    output_of,
+    published_output,
     require_free,
     run_of_model,
     use_store_of,
@@ -47,7 +47,7 @@ def _predict(options: argparse.Namespace) -> int:
     run = run_of_model(options, options.model)
     with (
         temporary_folder(),
-        named_model(output_of(run, "train", "model") if run else options.model) as named,
+        named_model(published_output(run, "train", "model") if run else options.model) as named,
         replacing(target, [source], named.raw.outputs) as partial,
     ):
         counts = score_file(named.raw, rows_file(source), partial, rows_file(target), rows, f"scoring {source.name}")
@@ -100,11 +100,13 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _version_or_folder(options: argparse.Namespace) -> str:
     """What MODEL names; of a run, the version that it registered, or else its model."""
+    from pipelines.summary import published
+
     run = run_of_model(options, options.model)
     if run is None:
         return str(options.model)
-    registered = run.summary().get("registered")
-    return f"{registered['model']}/{registered['version']}" if registered else output_of(run, "train", "model")
+    registered = published(run.summary())
+    return f"{registered['model']}/{registered['version']}" if registered else published_output(run, "train", "model")
 
 
 def _manifest_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,9 +19,10 @@ from components.errors import KfrecError
 from components.feature_spec.side_tables import side_tables
 from components.metrics import CONFIDENCE, Interval
 from components.tasks import RESAMPLES, TaskDefinition, difference_of, measured_with
+from pipelines.defaults import OF_REFIT
 from pipelines.runs.record import RUNNING, RunRecord
 from pipelines.screen import duration
-from pipelines.summary import warnings_of
+from pipelines.summary import published, warnings_of
 
 # The artifacts before the model, and the displayed length of their digests.
 _DATA = ("raw", "parquet", "tfrecord")
@@ -128,7 +129,8 @@ def _chosen(run: RunRecord) -> dict[str, str]:
 
 def _artifacts(run: RunRecord) -> dict[str, Artifact]:
     """The artifacts of the finished steps that are still there."""
-    outputs = {name: Path(path) for event in run.steps.values() for name, path in event["outputs"].items()}
+    own = (event for step, event in run.steps.items() if not step.startswith(OF_REFIT))
+    outputs = {name: Path(path) for event in own for name, path in event["outputs"].items()}
     return {name: open_artifact(path) for name, path in outputs.items() if path.is_dir()}
 
 
@@ -234,7 +236,7 @@ def _shown(value: Any) -> str:
 def listed(run: RunRecord) -> dict[str, Any]:
     """A run as a row; of a running or killed run, ``seconds`` end at its last finished step."""
     state, score = run.state_now(), primary_score(run)
-    registered = run.summary().get("registered", {})
+    registered = published(run.summary())
     return {
         "run": run.name,
         "state": state,

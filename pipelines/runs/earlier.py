@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from components.steps.catalog import STEPS
 from components.steps.recorded import EXTENSION, FILE, recorded
 from components.steps.training_parameters import MAY_CHANGE
 from components.train.failure import has_checkpoint, made_with
-from pipelines.defaults import Pipeline
+from pipelines.defaults import OF_REFIT, REFIT, Pipeline
 from pipelines.parameters import BOUND, step_parameters
 from pipelines.runs.record import RunRecord
 
@@ -48,6 +48,40 @@ class Outdated(Exception):
 
 
 def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], last: str = "") -> Earlier:
+    """The finished steps of a run with valid outputs; see ``_valid``.
+
+    Args:
+        last: the last step to check; empty checks all.
+    """
+    steps = pipeline.steps[: pipeline.steps.index(last) + 1] if last else pipeline.steps
+    return Earlier(run.run_id, _valid(steps, run.steps, "", pipeline, arguments, {}))
+
+
+def finished_refit(
+    run_id: str,
+    events: Mapping[str, Mapping[str, Any]],
+    pipeline: Pipeline,
+    arguments: Mapping[str, Any],
+    artifacts: Mapping[str, str],
+) -> Earlier:
+    """The finished steps of the refit of a run with valid outputs; see ``_valid``.
+
+    Args:
+        events: those of an earlier attempt, by step.
+        artifacts: output name to folder of the run's own steps.
+    """
+    made = {name: open_artifact(artifacts[name]) for name in ("raw", "evaluation")}
+    return Earlier(run_id, _valid(REFIT, events, OF_REFIT, pipeline, arguments, made))
+
+
+def _valid(
+    steps: Sequence[str],
+    events: Mapping[str, Mapping[str, Any]],
+    part: str,
+    pipeline: Pipeline,
+    arguments: Mapping[str, Any],
+    made: dict[str, Artifact],
+) -> dict[str, Mapping[str, Any]]:
     """The finished steps of a run with valid outputs, up to the first one without; tells why that runs again.
 
     An output is valid if its files match the checksums in its manifest, and the manifest matches what the step would be
@@ -55,15 +89,16 @@ def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, A
     files at the source. This reads every file.
 
     Args:
-        last: the last step to check; empty checks all.
+        events: by name, which ``part`` begins.
+        made: artifacts by name; receives the outputs of valid steps.
     """
     valid: dict[str, Mapping[str, Any]] = {}
-    made: dict[str, Artifact] = {}
-    for name in pipeline.steps:
-        event = run.steps.get(name)
+    for name in steps:
+        event = events.get(part + name)
         if event is None:
             break
-        again = f"{name} and later steps run again" if name != pipeline.steps[-1] else f"{name} runs again"
+        shown = part + name
+        again = f"{shown} and later steps run again" if name != steps[-1] else f"{shown} runs again"
         try:
             for output, path in event["outputs"].items():
                 made[output] = _verified(name, Path(path), pipeline, arguments, made)
@@ -71,12 +106,10 @@ def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, A
             _echo(f"{reason}: {again}")
             break
         except KfrecError as reason:
-            _echo(f"{name:<10} again: {reason}")
+            _echo(f"{shown:<10} again: {reason}")
             break
         valid[name] = event
-        if name == last:
-            break
-    return Earlier(run.run_id, valid)
+    return valid
 
 
 def checkpoints_of(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], earlier: Earlier) -> str:

@@ -18,9 +18,10 @@ from components.secrets import without_password
 from components.tracking.champion import require_task_early
 from components.tracking.run import RUN_NAME
 from components.tracking.store import prepare, tracking_uri
-from pipelines.defaults import Pipeline
+from pipelines.defaults import OF_REFIT, Pipeline
 from pipelines.runs.record import FAILED, FINISHED, RECORD, RUNNING, STOPPED, RunRecord, held, read_record
 from pipelines.screen import StepOutput
+from pipelines.summary import refit_name
 
 # Working folders of local steps: run, pipeline, step, and the hidden folder beside the output.
 _WORKING = "*/*/*/.*.partial"
@@ -100,8 +101,9 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
 
 def _link_outputs(record: RunRecord) -> None:
     """Links to the outputs of finished steps in the run's folder, by name; kfp.local puts them into deep folders."""
-    for step in record.steps.values():
-        for name, path in step["outputs"].items():
+    for step, event in record.steps.items():
+        for output, path in event["outputs"].items():
+            name = refit_name(output) if step.startswith(OF_REFIT) else output
             link, target = record.folder / name, os.path.relpath(path, record.folder)
             if link.is_symlink():
                 link.unlink()

@@ -37,7 +37,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"):
             patch.delenv(name, raising=False)
         folder = tmp_path_factory.mktemp("work") / "runs"
-        values = ("epochs=4", "train_seed=1", "state_dropout=0.2", "global_batch_size=64", "catalogue_users=20")
+        values = (
+            "epochs=4",
+            "train_seed=1",
+            "state_dropout=0.2",
+            "global_batch_size=64",
+            "catalogue_users=20",
+            "refit=false",
+        )
         words = [word for value in values for word in ("--set", value)]
         return run_in_process("--workdir", str(folder), "--model", "sasrec", *words).summary
 

@@ -138,6 +138,16 @@ def test_a_ranking_follows_a_retrieval_and_is_paired_with_its_registered_model()
     assert retrieval["inputs"]["parameters"]["registered_model"] == name == ranking["inputs"]["parameters"]["pair_with"]
     for task in (retrieval, ranking):
         assert task["inputs"]["parameters"]["source"] == {"componentInputParameter": "source"}
+    # The epochs of a retrieval are an option in a chain, and those of its refit are still the judged model's.
+    refits = [
+        each["tasks"]["train-2"]["inputs"]["parameters"]
+        for part in spec["components"].values()
+        if "train-2" in (each := part.get("dag", {"tasks": {}}))["tasks"]
+    ]
+    assert len(refits) == 2
+    for values in refits:
+        assert values["epochs"] == {"componentInputParameter": "pipelinechannel--register-epochs"}
+        assert "epochs" not in values["defaults"]["runtimeValue"]["constant"]
     shown = spec["root"]["inputDefinitions"]["parameters"]
     assert "pair_with" not in shown
     given = chain_inputs(chain, {"first_negatives": "none", "split": "last_item", "pair_retrieve": 7})

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 SMALL = {
     "embedding_dim": 4, "epochs": 1, "shortest_sequence_for_user": 8, "max_sequence_length": 20,
     "global_batch_size": 256, "auc_floor": 0.4, "require_baseline": "false", "train_seed": 1, "bootstrap_samples": 100,
-    "preprocess_workers": 1, "tfrecord_workers": 1,
+    "preprocess_workers": 1, "tfrecord_workers": 1, "refit": "false",
 }  # fmt: skip
 
 
@@ -41,6 +41,26 @@ def retrain(tmp_path: Path, in_process: Callable[..., Run]) -> Callable[..., str
 
 def summary(path: str) -> dict[str, Any]:
     return json.loads(Path(path).read_text())
+
+
+def test_the_next_night_is_compared_with_the_judged_twin_of_a_refit_and_starts_from_it(
+    tmp_path: Path, retrain: Callable[..., str]
+) -> None:
+    prefix = tmp_path / "logs"
+    download(STEPS["download"].of(synthetic_users=300, synthetic_items=300), raw=prefix / "2026-11-09")
+    first = summary(retrain(prefix, refit="true"))
+    assert (first["registered"]["version"], first["refit"]["version"]) == (1, 2)
+    assert retrain(prefix, refit="true").startswith("Nothing is new: 2026-11-09 is the newest data version")
+
+    download(STEPS["download"].of(synthetic_users=380, synthetic_items=300), raw=prefix / "2026-11-10")
+    second = summary(retrain(prefix, warm_start="true", refit="true"))
+    noted = registration(second)
+    assert (noted["version"], noted["champion_version_before"]) == (3, 2)
+    judged, fetched = (
+        (Path(folder) / "vocabulary" / "item.parquet").read_bytes()
+        for folder in (first["artifacts"]["model"], second["artifacts"]["champion"])
+    )
+    assert fetched == judged
 
 
 def registration(found: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ def test_the_steps_add_up_to_the_total() -> None:
         "metrics": {"test_auc": 0.8, "train_auc": 0.9, "test_logloss": 0.5, "train_samples_per_second": 1.0},
         "remarks": ["the model does not beat the baseline"],
         "registered": {"model": "m", "version": 1, "alias": "champion", "reason": "better"},
+        "refit": {"version": 2, "alias": "champion", "reason": "It is version 1."},
         "pair": "kfrec-recommender version 2 is the challenger: worse",
         "warnings": [],
         "artifacts": {"report": "report.html"},
@@ -33,6 +34,7 @@ def test_the_steps_add_up_to_the_total() -> None:
     assert list(seconds) == ["download", "train", "starting", "total"]
     assert round(sum(seconds.values()) - seconds["total"], 1) == seconds["total"]
     assert "m version 1 is the champion: better" in lines and summary["pair"] in lines
+    assert "published: version 2: It is version 1." in lines
 
 
 @pytest.fixture

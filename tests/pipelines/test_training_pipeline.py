@@ -7,11 +7,14 @@ from components.errors import KfrecError
 from components.parameters import parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import DEFAULTS, OPTIONS
-from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, TRAINING, Pipeline
+from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, REFIT, TRAINING, Pipeline
 from pipelines.form import field_names, options_of
 from pipelines.parameters import checked, pipeline_parameters
 
 KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str: "STRING", dict: "STRUCT"}
+
+# The name that KFP gives the tasks that depend on the first condition.
+REFITS = "condition-1"
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +44,8 @@ def test_every_field_reaches_the_ui_with_type_default_and_description(compiled: 
 def test_every_other_parameter_is_an_option_of_its_steps_with_its_default(compiled: dict) -> None:
     known = pipeline_parameters(Pipeline(), CLUSTER_DEFAULTS)
     seen = set(field_names(Pipeline()))
-    for name, task in compiled["root"]["dag"]["tasks"].items():
-        given = task["inputs"]["parameters"]
+    for name in PIPELINES[TRAINING]:
+        given = compiled["root"]["dag"]["tasks"][name]["inputs"]["parameters"]
         assert given[OPTIONS] == {"componentInputParameter": f"{name}_options"}
         options = [parameter.pipeline_name for parameter in options_of(name, Pipeline(), field_names(Pipeline()))]
         constant = given[DEFAULTS]["runtimeValue"]["constant"]
@@ -61,6 +64,7 @@ def test_the_steps_run_in_the_order_of_the_catalog(compiled: dict) -> None:
         "train": {"tfrecord"},
         "evaluate": {"tfrecord", "train"},
         "register": {"tfrecord", "train", "evaluate"},
+        REFITS: {"download", "evaluate", "register"},
     }
     order = list(PIPELINES[TRAINING])
     assert all(order.index(before) < order.index(name) for name in order for before in depends[name])
@@ -82,9 +86,46 @@ def test_a_component_takes_exactly_what_the_catalog_declares(name: str, compiled
     assert set(inputs.get("artifacts", {})) == set(STEPS[name].inputs)
 
 
+def test_a_refit_follows_if_the_register_step_says_so(compiled: dict) -> None:
+    """It reads the raw data and the evaluation of the judged model; all else is its own."""
+    task = compiled["root"]["dag"]["tasks"][REFITS]
+    decided = "inputs.parameter_values['pipelinechannel--register-refit'] == true"
+    assert task["triggerPolicy"]["condition"] == decided
+    tasks = compiled["components"][task["componentRef"]["name"]]["dag"]["tasks"]
+    depends = {name: set(each.get("dependentTasks", ())) for name, each in tasks.items()}
+    assert depends == {
+        "preprocess-2": set(),
+        "tfrecord-2": {"preprocess-2"},
+        "train-2": {"tfrecord-2"},
+        "register-2": {"tfrecord-2", "train-2"},
+    }
+    given = {name: each["inputs"]["parameters"] for name, each in tasks.items()}
+    told = {
+        name: values["refitting"]["runtimeValue"]["constant"] for name, values in given.items() if "refitting" in values
+    }
+    assert told == {"preprocess-2": True, "train-2": True, "register-2": True}
+    assert given["train-2"]["epochs"] == {"componentInputParameter": "pipelinechannel--register-epochs"}
+
+
+def test_data_that_come_with_a_test_split_have_no_refit(compiled_ir: Callable[[Pipeline], str]) -> None:
+    pipeline = Pipeline(TRAINING, "dlrm")
+    tasks = next(yaml.load_all(compiled_ir(pipeline), yaml.CSafeLoader))["root"]["dag"]["tasks"]
+    assert set(tasks) == set(PIPELINES[TRAINING])
+    assert pipeline_parameters(Pipeline("retraining", "dlrm"))["refit"].default is False
+    with pytest.raises(KfrecError, match=r"^parameter refit=True: data set \w+ cannot train on what it tests on"):
+        checked({"refit": True}, pipeline)
+
+
+def test_retrievals_and_schedules_refit_unless_a_user_says_otherwise() -> None:
+    refits = {each: pipeline_parameters(each)["refit"].default for each in (
+        Pipeline(TRAINING, "sim"), Pipeline("retraining", "sim"), Pipeline(TRAINING, "sasrec")
+    )}  # fmt: skip
+    assert list(refits.values()) == [False, True, True]
+
+
 def test_no_step_installs_packages_when_it_runs(compiled: dict) -> None:
     commands = [" ".join(e["container"]["command"]) for e in compiled["deploymentSpec"]["executors"].values()]
-    assert len(commands) == len(PIPELINES[TRAINING])
+    assert len(commands) == len((*PIPELINES[TRAINING], *REFIT))
     assert not any("pip install" in command for command in commands)
 
 

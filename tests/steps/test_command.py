@@ -137,6 +137,12 @@ def test_a_wrong_option_is_one_line_in_the_first_second(
     assert line.startswith(f"error: download: {message}") and not (tmp_path / "raw").exists()
 
 
+def test_what_the_pipeline_sets_for_a_refit_holds_over_a_users_option(tmp_path: Path) -> None:
+    _component(tmp_path, {"seed": 2, "source": "gs://b/d"}, source="synthetic", refitting=True)
+    recorded = open_artifact(tmp_path / "raw").parameters
+    assert (recorded["seed"], recorded["source"]) == (2, "synthetic")
+
+
 def test_mounted_files_named_like_variables_become_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret, job = tmp_path / "mlflow", tmp_path / "job"
     for folder in (secret / "..data", job):

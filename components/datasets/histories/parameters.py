@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.feature_spec import Channel, ListLength
-from components.parameters import param
+from components.parameters import REFITTING, param
 
 if TYPE_CHECKING:
     from components.datasets.parameters import PreprocessParameters
@@ -111,6 +111,7 @@ class Sampling:
     reviews_per_partition: int = param(
         500_000, "Reviews held in memory at a time by one worker", unit="reviews", at_least=1
     )
+    refitting: bool = REFITTING
 
     @property
     def is_contemporary(self) -> bool:

@@ -116,7 +116,8 @@ def encode_histories(
     """
     reviews = sum(part.reviews for part in histories)
     files = [part.path for part in histories if part.path]
-    limit = parameters.out_of_vocabulary_limit
+    # The newest items are what a refit is for.
+    limit = 0.0 if parameters.refitting else parameters.out_of_vocabulary_limit
     cuts = None if parameters.split == LAST_ITEM else cuts_by_time(files, parameters, raw)
     train_end = cuts.train_end if cuts else None
     with progress("fitting the vocabulary", reviews, "reviews") as bar:

@@ -41,7 +41,9 @@ def samples_of(split: str, parameters: PreprocessReviews, cuts: Cuts | None, poo
     # A window stands for all targets in it only if each of its items is one.
     windows = split == TRAIN and parameters.training_targets == WINDOWS and parameters.learns_histories
     window = parameters.max_sequence_length if windows else 1
-    targets = Targets(split, cuts, parameters.shortest_sequence_for_training, parameters.excludes_seen, window)
+    targets = Targets(
+        split, cuts, parameters.shortest_sequence_for_training, parameters.excludes_seen, window, parameters.refitting
+    )
     negatives = Negatives(
         pool,
         before,

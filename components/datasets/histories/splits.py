@@ -3,6 +3,8 @@
 ``last_item`` tests on each user's last review of a target's kind, as published. ``time`` cuts these reviews at two
 moments: reviews before the first one train, those between them validate, those from the second one on test. A sample's
 history holds only reviews before its target, so no sample sees a later event.
+
+For a refit all reviews train, and those of the test split also stay in it, to compare the refit with its judged twin.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class Cuts:
     """The moments of a split by time, in nanoseconds since 1970.
 
     Attributes:
-        test_begin: reviews from it on test; equal to ``train_end`` without a validation split.
+        test_begin: reviews from it on test; equal to ``train_end`` without a validation split, and earlier for a refit.
     """
 
     train_end: int
@@ -53,6 +55,8 @@ def cuts_by_time(histories: Sequence[Path], parameters: PreprocessReviews, revie
             f"shortest_sequence_for_user={parameters.shortest_sequence_for_user}"
         )
     test_begin = int(times[int(len(times) * (1 - parameters.test_reviews))])
+    if parameters.refitting:
+        return Cuts(int(times[-1]) + 1, test_begin)
     earlier = times[: np.searchsorted(times, test_begin)]
     kept = int(len(earlier) * (1 - parameters.validation_reviews))
     train_end = int(earlier[kept]) if kept < len(earlier) else test_begin
@@ -101,6 +105,7 @@ class Targets:
         cuts: of a split by time; None for the last item of each user.
         only_new: whether a target must be new to the user.
         window: reviews of a user of which only the newest target is kept; 1 keeps all.
+        refitting: whether the last item of each user trains, too.
     """
 
     split: str
@@ -108,6 +113,7 @@ class Targets:
     shortest_history: int
     only_new: bool
     window: int = 1
+    refitting: bool = False
 
     def of(self, events: Events) -> np.ndarray:
         """Whether each review is a target: bool [reviews]."""
@@ -117,7 +123,7 @@ class Targets:
             owner = events.owner[places]
             is_last = np.zeros(len(chosen), bool)
             is_last[places[owner.searchsorted(owner, side="right") - 1]] = True
-            chosen &= is_last if self.split == TEST else ~is_last
+            chosen &= is_last if self.split == TEST else ~is_last | self.refitting
         elif self.split == TRAIN:
             chosen &= events.times < self.cuts.train_end
         elif self.split == VALIDATION:

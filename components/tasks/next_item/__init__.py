@@ -100,7 +100,7 @@ TASK = TaskDefinition(
     training=NextItemTraining,
     evaluation=NextItemEvaluation,
     decision=NextItemDecision,
-    defaults={"registered_model": "kfrec-retrieval"},
+    defaults={"registered_model": "kfrec-retrieval", "refit": True},
     kept=(Kept(USER, Channel.USER, told_apart_by=Channel.POSITIVE, exact_only=True),),
     serve=_serve,
     streaming=Lazy("components.tasks.next_item.streaming:RankMetrics"),

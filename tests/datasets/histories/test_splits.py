@@ -273,3 +273,28 @@ def test_the_newest_target_of_each_window_trains(tmp_path: Path, cuts: tuple[int
     assert Counter(shown(row) for row in named(tmp_path / "parquet", "train")) == expected
     tested = Counter(shown(row)[-1] for row in named(tmp_path / "parquet", "test"))
     assert tested.total() == expected_targets(cuts[1], float("inf")).total()
+
+
+def positives(output: Path, split: str) -> Counter[tuple[str, ...]]:
+    return Counter(shown(row) for row in named(output, split) if row["label"] == 1)
+
+
+def test_for_a_refit_everything_trains_and_the_newest_reviews_still_test(
+    output: Path, cuts: tuple[int, int], tmp_path: Path
+) -> None:
+    made = tmp_path / "parquet"
+    workflow = str(output)  # lacks the newest items, so it is not kept
+    preprocess(raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES), made, **HONEST, workflow=workflow, refitting=True)
+    assert set(open_artifact(made).rows) & set(SPLITS) == {"train", "test"}
+    assert positives(made, "train") == expected_targets(0, float("inf"))
+    assert positives(made, "test") == expected_targets(cuts[1], float("inf"))
+    assert set(vocabulary(made, "item").values()) > set(vocabulary(output, "item").values())
+
+
+def test_the_last_item_of_each_user_trains_for_a_refit(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    for name, refitting in (("judged", False), ("refit", True)):
+        preprocess(raw, tmp_path / name, **HONEST | {"split": "last_item", "refitting": refitting})
+    tested = positives(tmp_path / "judged", "test")
+    assert positives(tmp_path / "refit", "test") == tested
+    assert positives(tmp_path / "refit", "train") == positives(tmp_path / "judged", "train") + tested
