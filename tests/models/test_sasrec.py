@@ -196,7 +196,9 @@ def test_it_learns_what_follows_what() -> None:
 
     for number in range(150):
         train(tf.constant([number, 0], tf.int32))
-    assert (model.outputs(features)[RANK].numpy() == 1).mean() > 0.95
+    # A target that is in its own history is in no list.
+    new = np.array([each[-1] not in each[:-1] for each in events])
+    assert (model.outputs(features)[RANK].numpy()[new] == 1).mean() > 0.95
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ def test_the_screen_shows_progress_and_nothing_else(tmp_path: Path) -> None:
             taken.bind(("", DASHBOARD_PORT))
             taken.listen()
         done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
-    counts, place = done.stdout.splitlines()
+    filters, counts, place = done.stdout.splitlines()
+    assert filters.endswith("can be targets")
     assert counts.startswith("preprocess: ") and place.startswith("parquet: ")
     labels = {line.split(":")[0] for line in done.stderr.replace("\r", "\n").splitlines() if line.strip()}
     assert labels == {

@@ -104,7 +104,9 @@ def test_the_served_pair_lists_what_two_stages_recommend(shop: Path, store: str,
     rows.to_json(tmp_path / "users.jsonl", orient="records", lines=True)
     command = ["recommend", "--model=served@champion", f"--users={tmp_path / 'users.jsonl'}", "--top=4"]
     assert main([*command, f"--output={tmp_path / 'lists.parquet'}"]) == 0
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "lists.parquet"), expected)
+    written = pd.read_parquet(tmp_path / "lists.parquet")
+    assert set(written["model"]) == {"served"} and set(written["version"]) == {"1"}
+    pd.testing.assert_frame_equal(written[expected.columns], expected)
 
 
 def test_its_serving_input_and_signature_are_users_and_histories(shop: Path, store: str) -> None:

@@ -176,8 +176,14 @@ def test_a_run_without_the_cache_is_another_version(api: KfpApi, url: str) -> No
     for more in ([], ["--no-cache"]):
         assert main(["submit", "--endpoint", url, *more]) == 0
     specs = [version["pipeline_spec"]["pipeline_spec"] for version in api.versions.values()]
+    graphs = [[spec["root"], *(part for part in spec["components"].values() if "dag" in part)] for spec in specs]
     cached = [
-        any(t["cachingOptions"].get("enableCache") for t in spec["root"]["dag"]["tasks"].values()) for spec in specs
+        any(
+            task.get("cachingOptions", {}).get("enableCache")
+            for graph in each
+            for task in graph["dag"]["tasks"].values()
+        )
+        for each in graphs
     ]
     assert cached == [True, False]
 
