@@ -92,14 +92,14 @@ def test_a_refit_that_is_worse_by_more_than_chance_is_not_registered_and_the_run
     assert int(champion(store, f"kept-{refit}").version) == 1
 
 
-def test_later_models_are_compared_with_the_judged_twin(shop: Shop) -> None:
-    shop.register("compared", "judged")
-    shop.register("compared", "better", refitting=True)
+def test_later_models_are_compared_with_the_judged_twin(shop: Shop, store: str) -> None:
+    shop.register("compared-refitted", "judged")
+    shop.register("compared-refitted", "better", refitting=True)
     shop.model("next", quality, shop.data)
     folder = shop.folder / "next-evaluation"
     parameters = STEPS["evaluate"].of(experiment="shop", run_id="next")
     evaluate(parameters, tfrecord=shop.data, model=shop.folder / "next", evaluation=folder)
-    parameters = STEPS["register"].of(registered_model="compared", experiment="shop", require_baseline=False)
+    parameters = STEPS["register"].of(registered_model="compared-refitted", experiment="shop", require_baseline=False)
     folders = dict(tfrecord=shop.data, model=shop.folder / "next", evaluation=folder)
     register(parameters, **folders, registration=shop.folder / "next-registration")
     result = json.loads((shop.folder / "next-registration" / "registration.json").read_text())
@@ -108,13 +108,15 @@ def test_later_models_are_compared_with_the_judged_twin(shop: Shop) -> None:
 
 
 def test_a_step_that_runs_again_leaves_the_refit_in_its_place(shop: Shop, store: str) -> None:
-    first = shop.register("again", "judged")
-    shop.register("again", "better", refitting=True)
-    second = shop.register("again", "judged", promotion_margin=0.5)
+    first = shop.register("again-refitted", "judged")
+    shop.register("again-refitted", "better", refitting=True)
+    second = shop.register("again-refitted", "judged", promotion_margin=0.5)
     assert (second["alias"], second["reason"]) == (first["alias"], first["reason"])
-    assert shop.register("again", "better", refitting=True)["version"] == 2
+    assert shop.register("again-refitted", "better", refitting=True)["version"] == 2
     client = MlflowClient(store, registry_uri=store)
-    assert {name: int(held) for name, held in client.get_registered_model("again").aliases.items()} == {"champion": 2}
+    assert {name: int(held) for name, held in client.get_registered_model("again-refitted").aliases.items()} == {
+        "champion": 2
+    }
 
 
 def test_a_refit_of_a_former_champion_is_not_published(shop: Shop, store: str) -> None:
