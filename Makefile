@@ -54,7 +54,7 @@ $(READY): pyproject.toml uv.lock | $(UV) $(if $(PYTHON),,$(MANAGED))
 	@touch $@
 
 run: $(READY) ## run the whole workflow on the built-in data set
-	@.venv/bin/kfrec run
+	@.venv/bin/kfrec run --set train_seed=1
 
 PYTEST = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -74,8 +74,8 @@ lint: $(READY) ## check style, types, Dockerfiles and the lock file
 format: $(READY) ## format the code
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 
-manifests: $(READY) ## write every pipeline, for KFP and for kubectl, to manifests/pipelines: make manifests REGISTRY=...
-	@.venv/bin/kfrec compile --output manifests/pipelines $(if $(REGISTRY),--registry "$(REGISTRY)")
+manifests: $(READY) ## write every pipeline, for KFP and for kubectl, to manifests/pipelines: make manifests REGISTRY=... [SIZE=small]
+	@.venv/bin/kfrec compile --output manifests/pipelines $(if $(REGISTRY),--registry "$(REGISTRY)") $(if $(SIZE),--size $(SIZE))
 
 reference: $(READY) ## write the reference pages of docs/ from the code
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md

@@ -80,6 +80,7 @@ CHOICES: dict[str, Sequence[Settings]] = {
         dict(deep_learning_rate=0.0003),
     ),
     "dlrm": (DEFAULTS, dict(top_dropout=0.3), dict(learning_rate=0.0003)),
+    "dcn_v2": (DEFAULTS, dict(deep_dropout=0.3), dict(embedding_l2=0.03), dict(learning_rate=0.0003)),
     "logistic_regression": (DEFAULTS, dict(lr=0.0005)),
 }
 BOOSTED: Sequence[Settings] = tuple(
@@ -93,7 +94,7 @@ CASES = {
     "choices": Case(
         "",
         "",
-        {name: CHOICES[name] for name in ("wide_and_deep", "dlrm")},
+        {name: CHOICES[name] for name in ("wide_and_deep", "dlrm", "dcn_v2")},
         {f"{KERAS}{name}": PENALTIES for name in ("wide_and_deep", "dlrm")},
         lambda folder: write_choices(folder, _CHOICES_ROWS),
     ),
@@ -264,7 +265,7 @@ def keras(model: str, parquet: Path, seed: int, settings: Settings) -> tuple[flo
     """Trains a model of ids in Keras.
 
     Args:
-        model: wide_and_deep or dlrm.
+        model: wide_and_deep, dlrm or dcn_v2.
         parquet: folder of the samples, which have a validation split.
         seed: of the training.
         settings: ``l2``.

@@ -57,7 +57,7 @@ def write_samples(folder: Path, train: int, test: int, seed: int = 1) -> Path:
             arrays = [
                 pa.array(columns[f.name]) if columns[f.name].ndim == 1 else _lists(columns[f.name]) for f in SAMPLE
             ]
-            with sample_writer(folder / split / f"part.{part}.parquet") as writer:
+            with sample_writer(folder / split / f"part.{part}.parquet", SAMPLE) as writer:
                 writer.write_table(pa.table(arrays, schema=SAMPLE))
     cardinalities = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
     (folder / FILENAME).write_text(positional_spec(list(cardinalities.items()), 1, SAMPLE.names, folder, {}).to_yaml())

@@ -1,9 +1,11 @@
 """Nightly lists of a synthetic shop: ``python -m benchmarks.shop [--days 30,31] [--models item_knn,sasrec]``.
 
 Each night the models train on all events before it by ``kfrec run``, and ``kfrec recommend --all`` lists 20 items in
-stock for each customer. Beside them stand the most popular items of seven days and an item-kNN by hand, which leaves
-out what the customer has bought, or has seen. The next day tells HR@20: the share of its customers of whose choices one
-is in their list. Choices are, in one column each,
+stock for each customer. Beside them stand the most popular items of seven days and an item-kNN by hand. What the
+customer has bought is left out, or all that the customer has seen.
+
+The next day tells HR@20: the share of its customers of whose choices one is in their list. Choices are, in one column
+each,
 
 - any new item: items that the customer has never seen;
 - new purchase: purchases of items that the customer has never bought.
@@ -24,17 +26,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
-from scipy import sparse  # type: ignore[import-untyped]
+from scipy import sparse
 
 from components.datasets.events.shop import DAY, KINDS, OPENING, PURCHASE, Shelf, ShopEvents, make_shelf, simulate
 from components.metrics import mean_interval
 
 TOP = 20
 CATEGORIES, DAYS = 40, 37
-_SETTINGS = {
-    "item_knn": (),
-    "sasrec": (),
-}
 # A list of TOP items for each customer, -1 where it ends; ``[users, TOP]``.
 Lists = np.ndarray
 
@@ -93,41 +91,60 @@ def item_knn(night: Night, left_out: np.ndarray) -> Lists:
     return _best((profile @ alike.tocsr()).toarray(), night, left_out)
 
 
-def kfrec(model: str, scratch: Path, night: Night) -> Lists:
-    """What ``kfrec recommend --all`` writes after ``kfrec run``."""
-    folder = scratch / f"{model}-{night.day}"
-    folder.mkdir()
-    raw, bought, stock, lists = (folder / name for name in ("raw", "bought.csv", "stock.csv", "lists.parquet"))
-    raw.mkdir()
-    events, is_purchase = night.events, night.events.kind == PURCHASE
-    columns = {
-        "user": events.user,
-        "item": events.item,
-        "timestamp": events.time,
-        "event": np.array(KINDS)[events.kind],
-        "category": night.shelf.category[events.item],
-    }
-    pc.write_csv(pa.table(columns), raw / "events.csv")
-    pc.write_csv(pa.table({"user": events.user[is_purchase], "item": events.item[is_purchase]}), bought)
-    pc.write_csv(pa.table({"item": np.flatnonzero(night.stock)}), stock)
-    workdir = f"--workdir={folder / 'work'}"
-    _run("run", workdir, f"--model={model}", "--dataset=events", f"--source={raw}", *_SETTINGS[model])
-    _run(
-        "recommend",
-        workdir,
-        "--all",
-        "--model=last",
-        f"--top={TOP}",
-        "--keep-seen",
-        f"--exclude={bought}",
-        f"--candidates={stock}",
-        f"--output={lists}",
-    )
-    written = pq.read_table(lists, columns=["user", "rank", "item"])
-    result = np.full((len(night.seen), TOP), -1)
-    user, rank, item = (written[name].cast(pa.int64()).to_numpy() for name in written.column_names)
-    result[user, rank - 1] = item
-    return result
+class Kfrec:
+    """What ``kfrec recommend --all`` writes after ``kfrec run``, which trains once a night."""
+
+    def __init__(self, model: str, settings: Sequence[str], scratch: Path) -> None:
+        self._model, self._settings, self._scratch = model, settings, scratch
+
+    def lists(self, left_out: Sequence[str], night: Night) -> Lists:
+        """The lists.
+
+        Args:
+            left_out: options of the command that tell what is left out.
+        """
+        folder = self._scratch / f"{self._model}-{night.day}"
+        if not folder.exists():
+            self._train(folder, night)
+        lists = folder / f"lists{len(left_out)}.parquet"
+        run_command(
+            "recommend",
+            f"--workdir={folder / 'work'}",
+            "--all",
+            "--model=last",
+            f"--top={TOP}",
+            *left_out,
+            f"--candidates={folder / 'stock.csv'}",
+            f"--output={lists}",
+        )
+        written = pq.read_table(lists, columns=["user", "rank", "item"])
+        result = np.full((len(night.seen), TOP), -1)
+        user, rank, item = (written[name].cast(pa.int64()).to_numpy() for name in written.column_names)
+        result[user, rank - 1] = item
+        return result
+
+    def _train(self, folder: Path, night: Night) -> None:
+        folder.mkdir()
+        raw = folder / "raw"
+        raw.mkdir()
+        events = night.events
+        columns = {
+            "user": events.user,
+            "item": events.item,
+            "timestamp": events.time,
+            "event": np.array(KINDS)[events.kind],
+            "category": night.shelf.category[events.item],
+        }
+        pc.write_csv(pa.table(columns), raw / "events.csv")
+        pc.write_csv(pa.table({"item": np.flatnonzero(night.stock)}), folder / "stock.csv")
+        run_command(
+            "run",
+            f"--workdir={folder / 'work'}",
+            f"--model={self._model}",
+            "--dataset=events",
+            f"--source={raw}",
+            *(f"--set={each}" for each in self._settings),
+        )
 
 
 def main() -> None:
@@ -142,13 +159,17 @@ def main() -> None:
             "item-kNN by hand, seen left out": lambda night: item_knn(night, night.seen),
         }
         for model in options.models:
-            ways[f"kfrec {model}"] = partial(kfrec, model, Path(scratch))
+            listed = Kfrec(model, options.set, Path(scratch)).lists
+            ways[f"kfrec {model}, bought left out"] = partial(
+                listed, ("--keep-seen", f"--never-again={KINDS[PURCHASE]}")
+            )
+            ways[f"kfrec {model}, seen left out"] = partial(listed, ())
         hits: dict[str, list[list[np.ndarray]]] = {name: [[], []] for name in ways}
         for night, chosen in nights(events, shelf, options.users, options.days):
             for name, way in ways.items():
                 lists = way(night)
                 for column in range(len(chosen)):
-                    hits[name][column].append(_hits(lists, chosen[column]))
+                    hits[name][column].append(found_in(lists, chosen[column]))
     print(f"HR@{TOP}, {options.users:,} customers, {options.items:,} items, days {', '.join(map(str, options.days))}\n")
     print(f"{'lists':36}{'any new item':28}new purchase")
     for name, columns in hits.items():
@@ -165,7 +186,7 @@ def _best(scores: np.ndarray, night: Night, left_out: np.ndarray) -> Lists:
     return np.take_along_axis(best, np.argsort(-np.take_along_axis(scores, best, 1), 1), 1)
 
 
-def _hits(lists: Lists, chosen: np.ndarray) -> np.ndarray:
+def found_in(lists: Lists, chosen: np.ndarray) -> np.ndarray:
     """Of each customer with choices, whether one is in the list, float64 ``[n]``."""
     found = np.any(np.take_along_axis(chosen, np.maximum(lists, 0), 1) & (lists >= 0), axis=1)
     return np.asarray(found[np.any(chosen, axis=1)], np.float64)
@@ -176,7 +197,7 @@ def _text(hits: np.ndarray) -> str:
     return f"{interval.estimate:.3f} ({interval.low:.3f} to {interval.high:.3f})"
 
 
-def _run(*arguments: str) -> None:
+def run_command(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "pipelines.cli", *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
@@ -184,6 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=_numbers, default="30,33,36", metavar="A,B,...", help="days after the nights")
     parser.add_argument("--models", type=_names, default="item_knn,sasrec", metavar="A,B,...")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="as for kfrec run")
     parser.add_argument("--users", type=int, default=20_000, metavar="N", help="customers (default %(default)s)")
     parser.add_argument("--items", type=int, default=5_000, metavar="N", help="items (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the simulation (default %(default)s)")

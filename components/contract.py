@@ -6,7 +6,7 @@ Any other output is between a model and its task.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from components.errors import KfrecError
@@ -64,6 +64,7 @@ class Metric:
         higher_is_better: the direction of the metric.
         is_loss: whether training minimises it; it is then drawn with the training loss.
         of_groups: whether it needs whole groups of samples, which a rank's share of shuffled samples lacks.
+        k: the parameter that is the K at the end of the label, such as "list_length" of "NDCG@K"; empty without one.
     """
 
     name: str
@@ -71,3 +72,13 @@ class Metric:
     higher_is_better: bool = True
     is_loss: bool = False
     of_groups: bool = False
+    k: str = ""
+
+    def at(self, values: Mapping[str, Any]) -> Metric:
+        """The metric with its K in the label, such as "NDCG@10".
+
+        Args:
+            values: parameters that include the metric's, or a metrics.json.
+        """
+        k = values.get(self.k, values.get(f"test_{self.k}"))
+        return self if k is None else replace(self, label=f"{self.label.partition('@')[0]}@{k}")

@@ -8,6 +8,7 @@ traceback, and then one line with its type, message and place (``components.cras
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
 import tempfile
@@ -57,6 +58,23 @@ class WorkerCrashed(Exception):
     """A child process of a step ended by an uncaught exception or a signal; the message is one line."""
 
 
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# The number in the text of an error, all that shutil.copytree retains of it.
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
+
+
+def _first_copy(error: shutil.Error) -> OSError:
+    """The first of the errors that shutil.copytree has collected."""
+    collected = error.args[0]
+    if not isinstance(collected, list):
+        return error
+    source, target, reason = collected[0]
+    if not (found := _NUMBER.match(reason)):
+        return OSError(0, reason, target)
+    number = int(found[1])
+    return OSError(number, os.strerror(number), target if number in _OF_THE_DISK else source)
+
+
 def _is_full(folder: str) -> bool:
     return shutil.disk_usage(folder).free < _LITTLE
 
@@ -67,6 +85,8 @@ def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
     Args:
         path: the file or folder concerned, if the error itself names none.
     """
+    if isinstance(error, shutil.Error):
+        error = _first_copy(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT) and not error.filename and _is_full(tempfile.gettempdir()):
         return KfrecError(f"{tempfile.gettempdir()}: {_FULL_TEMPORARY}")
     remedy = _OS_REMEDIES.get(error.errno or 0)

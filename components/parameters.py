@@ -308,6 +308,12 @@ REFITTING = param(
     "Whether the step is part of a refit, which the pipeline says: everything trains, and the model is published in "
     "place of the judged one",
 )
+REPLAY_SHARE = param(
+    0.1,
+    "Where a vocabulary grows: rows of older days that train once more, as a share of the new ones",
+    at_least=0,
+    at_most=1,
+)
 EVALUATION_BATCH_SIZE = param(16_384, "Samples scored at a time", unit="samples", at_least=1)
 DATA_VERSION = param(
     "",

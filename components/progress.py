@@ -33,6 +33,15 @@ _FORMAT = "{desc}: {percentage:3.0f}% |{bar:24}| {n_fmt}/{total_fmt}{unit} [{rat
 _FORMAT_UNKNOWN = "{desc}: {n_fmt}{unit} [{rate_fmt}, {elapsed} so far]"
 
 
+def duration(seconds: float) -> str:
+    """A human-readable duration: "4.2 s", "3 min 07 s", "2 h 05 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
+    return f"{int(seconds) // 3600} h {int(seconds) // 60 % 60:02d} min"
+
+
 def emitting() -> bool:
     """Whether the parent process reads events."""
     return bool(os.environ.get(EVENTS))
@@ -117,9 +126,9 @@ class _Lines:
     def update(self, n: float) -> None:
         self.n += n
         now = time.monotonic()
-        if self._steady_from is None:
+        if n and self._steady_from is None:
             self._steady_from = now, self.n
-        if now - self._logged >= _LOG_SECONDS:
+        if self._steady_from and now - self._logged >= _LOG_SECONDS:
             self._write_rate(*self._steady_from)
 
     def close(self) -> None:

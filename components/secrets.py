@@ -13,30 +13,39 @@ from typing import Any
 VARIABLE = "KFREC_SECRETS"
 # Replaces a redacted password.
 HIDDEN = "***"
-# What stands before the last @ of an address and its query; a secret key may hold slashes. A path that was meant as an
-# address has lost one of its two slashes.
-_BEFORE_AT = re.compile(r"(?<=\w\w:/)(/?)([^\s?#'\"<>]*)@")
-# A host and its port, so that the @ belongs to a path.
-_HOST = re.compile(r"[^:]*(:\d*)?")
+# What may be addresses, and where one begins: a path that was meant as an address has lost one of its two slashes.
+_WORD, _START = re.compile(r"[^\s'\"<>]+"), re.compile(r"(?<=\w\w):/")
+# A host and its port, so that the @ belongs to a path or a query.
+_HOST = re.compile(r"/?[^:@/?#]*(:\d*)?")
 # Signatures and keys in a query.
 _SIGNED = re.compile(
-    r"([?&](?:[\w.-]*(?:sig|signature|token|secret|pass|passwd|password|pwd|credential|accesskeyid|key|auth))=)[^&\s]+",
+    r"([?&#;](?:code|access|(?:[\w.-]*(?:sig|signature|token|secret|pass|passwd|password|pwd|credential|accesskeyid|key|auth|"
+    r"sas|jwt|bearer|hmac|session|sessionid)))=)[^&\s]+",
     re.I,
 )
 
 
 def without_password(text: str) -> str:
     """A URI, or a text with URIs, with ``***`` for each password, signature and token."""
-    return _SIGNED.sub(rf"\1{HIDDEN}", _BEFORE_AT.sub(_hidden, text))
+    return _SIGNED.sub(rf"\1{HIDDEN}", _WORD.sub(_hidden, text) if "@" in text else text)
 
 
 def _hidden(found: re.Match[str]) -> str:
-    before, slash, _ = found[2].partition("/")
-    if slash and _HOST.fullmatch(before):
-        return found[0]
-    user, colon, _ = before.partition(":")
+    """A word, without what stands before the last @ of each address in it; a password may hold any character."""
+    first, *addresses = _START.split(found[0])
+    return ":/".join([first, *map(_without_user, addresses)])
+
+
+def _without_user(address: str) -> str:
+    before, at, after = address.rpartition("@")
+    host = re.match(r"/?[^/?#]*", before)
+    assert host is not None
+    if not at or (host[0] != before and _HOST.fullmatch(host[0])):
+        return address
+    user, colon, _ = before.removeprefix("/").partition(":")
     # A name alone is a token.
-    return found[1] + (f"{user}:{HIDDEN}@" if colon else f"{HIDDEN}@")
+    shown = f"{user}:{HIDDEN}" if colon and not re.search("[/?#@]", user) else HIDDEN
+    return f"{'/' * before.startswith('/')}{shown}@{after}"
 
 
 def without_passwords(values: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from components.errors import KfrecError
 _PREFIX = "kfrec-run-"
 # A file in each of these folders: others of such a name are not ours.
 _MARK = ".kfrec-temporary"
+# A socket's address has at most 107 characters, of which multiprocessing adds /pymp-xxxxxxxx/listener-xxxxxxxx.
+_LONGEST_FOR_SOCKETS, _SHORT = 107 - 32, "/tmp"
 
 
 @contextmanager
@@ -41,12 +43,23 @@ def temporary_folder() -> Iterator[Path]:
         os.close(lock)
 
 
+def make_socket_folder() -> None:
+    """Makes multiprocessing's folder for sockets: in TMPDIR, or in /tmp where TMPDIR is too long for an address."""
+    found = tempfile.gettempdir()
+    try:
+        if len(found) > _LONGEST_FOR_SOCKETS and os.access(_SHORT, os.W_OK):
+            tempfile.tempdir = _SHORT
+        util.get_temp_dir()
+    finally:
+        tempfile.tempdir = found
+
+
 def _locked_folder() -> tuple[Path, int]:
     """A new folder, and the descriptor that locks it."""
     while True:
         try:
             # Multiprocessing removes its own folder when the process ends, and complains if that is gone.
-            util.get_temp_dir()
+            make_socket_folder()
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
             (folder / _MARK).touch()
         except OSError as error:

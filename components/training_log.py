@@ -10,7 +10,8 @@ has those of the public SIM, with its names and units:
 
 - PARAMETER, with several ranks: gradient_exchange, "whole" or "rows" for each table;
 - a step: total_loss and the parts of the loss that the model names (weighted, they sum to the loss), such as
-  classification_loss, and samples/s, the only entry of a benchmark's step;
+  classification_loss, and samples/s, the only entry of a benchmark's step; kfrec's own seconds_left, the time to the
+  end of the last epoch, from the second reading on;
 - an epoch: throughput in samples/s; time in seconds, excluding validation; latency_mean, latency_p90, latency_p95 and
   latency_p99 in milliseconds, from the end of one step to the end of the next; train_auc, train_loss; and
   kfrec's own sent_bytes, the bytes that a rank sends per step, averaged over the ranks;
@@ -34,7 +35,12 @@ LOG, TRAINING = "log.json", "training.json"
 # Prefixes of the metric names of a training.
 MEASURED = ("train", "validation")
 # Names of a step in the log, and of its series in MLflow.
-_OF_STEPS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
+_OF_STEPS = {
+    "loss": "loss",
+    "samples/s": "samples_per_second",
+    "step_time": "step_seconds",
+    "seconds_left": "seconds_left",
+}
 
 # A step or an epoch, and its metrics by the names of their series in MLflow.
 Point = tuple[int, dict[str, float]]
@@ -102,7 +108,7 @@ def step_point(epoch: int, step: int, data: Mapping[str, Any], steps_per_epoch: 
     """
     if step % log_steps and step != steps_per_epoch:
         return None
-    return (epoch - 1) * steps_per_epoch + step, {name: data[key] for key, name in _OF_STEPS.items()}
+    return (epoch - 1) * steps_per_epoch + step, {name: data[key] for key, name in _OF_STEPS.items() if key in data}
 
 
 def epoch_point(number: int, result: Mapping[str, Any]) -> Point:

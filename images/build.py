@@ -54,7 +54,8 @@ class Image:
             **self.arguments,
         }
         arguments = [word for name, value in values.items() for word in ("--build-arg", f"{name}={value}")]
-        end = ["--push"] if push else ["--load"]
+        # A pushed image has a list of all that is in it, of the system, too; the local store of images cannot hold one.
+        end = ["--push", "--sbom=true"] if push else ["--load"]
         dockerfile = f"images/{self.name}/Dockerfile"
         return ["docker", "buildx", "build", "--platform", PLATFORM, "-f", dockerfile, "-t", tag, *arguments, *end, "."]
 

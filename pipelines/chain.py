@@ -3,7 +3,7 @@ retrieval."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kfp.dsl.graph_component import GraphComponent
@@ -13,10 +13,11 @@ from components.errors import KfrecError
 from components.parameters import Parameter
 from components.steps.catalog import STEPS
 from pipelines.defaults import TRAINING, Pipeline
-from pipelines.definitions import Configure, kfp_pipeline, training_pipeline
+from pipelines.definitions import Configure, Ending, kfp_pipeline, training_pipeline
 from pipelines.form import Field, field_names, form, pipeline_inputs
 from pipelines.parameters import pipeline_parameters, step_parameters
 
+Defaults = Callable[[Pipeline], Mapping[str, Any]]
 # Begins the names of the parameters of the first training.
 FIRST = "first_"
 CHAIN = "chain"
@@ -168,9 +169,12 @@ def chain_fields(chain: Chain) -> tuple[frozenset[str], frozenset[str]]:
     return first & {*chain.shared, _REGISTERED}, second
 
 
-def chain_form(chain: Chain, defaults: Mapping[str, Any]) -> dict[str, Field]:
+def chain_form(chain: Chain, defaults: Defaults) -> dict[str, Field]:
     """The fields of the form of a chain, by name: those of the first training have FIRST before their names, unless
     both share them.
+
+    Args:
+        defaults: of each training, on a cluster.
     """
     begins, ends = (form(each, *of) for each, of in zip(chain, _known_and_fields(chain, defaults), strict=True))
     first = {f"{FIRST}{name}": field for name, field in begins.items() if name not in chain.shared}
@@ -186,21 +190,30 @@ def chain_inputs(chain: Chain, values: Mapping[str, Any]) -> dict[str, Any]:
     return joined(chain, first, second)
 
 
-def _known_and_fields(chain: Chain, defaults: Mapping[str, Any]) -> list[tuple[dict[str, Parameter], frozenset[str]]]:
+def _known_and_fields(chain: Chain, defaults: Defaults) -> list[tuple[dict[str, Parameter], frozenset[str]]]:
     """The parameters of each training in the chain, by name, and which of them are fields."""
-    begins, ends = (pipeline_parameters(each, defaults) for each in chain)
+    begins, ends = (pipeline_parameters(each, defaults(each)) for each in chain)
     begins |= {name: ends[name] for name in chain.shared}
     ends = {name: parameter for name, parameter in ends.items() if name not in chain.linked}
     return list(zip((begins, ends), chain_fields(chain), strict=True))
 
 
-def chained_pipeline(chain: Chain, configure: Configure, defaults: Mapping[str, Any]) -> GraphComponent:
-    """The pipeline for KFP's compiler."""
+def chained_pipeline(
+    chain: Chain, configure: Configure, defaults: Defaults, ending: Ending | None = None
+) -> GraphComponent:
+    """The pipeline for KFP's compiler.
+
+    Args:
+        defaults: of each training, on a cluster.
+        ending: see ``pipelines.definitions.kfp_pipeline``.
+    """
     fields = chain_fields(chain)
     (known, _), _ = _known_and_fields(chain, defaults)
     own = {name: parameter.default for name, parameter in known.items()}
     first = training_pipeline(chain.first, configure, own, returns=True, fields=fields[0])
-    second = training_pipeline(chain.second, configure, defaults, returns=True, fields=fields[1] | set(chain.linked))
+    second = training_pipeline(
+        chain.second, configure, defaults(chain.second), returns=True, fields=fields[1] | set(chain.linked)
+    )
 
     def wire(given: Mapping[str, Any]) -> None:
         begins, ends = divided(chain, given)
@@ -210,4 +223,4 @@ def chained_pipeline(chain: Chain, configure: Configure, defaults: Mapping[str, 
     titles = [registry.model(each.model).title for each in chain]
     how = "to rank what that retrieves" if chain.is_pair else "from its weights"
     summary = f"Trains {titles[0]}, and then {titles[1]} {how}."
-    return kfp_pipeline(chain.kfp_name, summary, wire, chain_form(chain, defaults))
+    return kfp_pipeline(chain.kfp_name, summary, wire, chain_form(chain, defaults), ending=ending)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ import yaml
 
 from components.errors import KfrecError, explain_os_error
 from components.images import VERSION
-from pipelines.defaults import CLUSTER_DEFAULTS, PREDICTION, RETRAINING, TRAINING, Pipeline
+from pipelines.defaults import DECIDED, OF_ANY_MODEL, TRAINING, Pipeline, cluster_defaults
 from pipelines.task_settings import ClusterSettings
 
 if TYPE_CHECKING:
@@ -23,22 +24,39 @@ if TYPE_CHECKING:
 
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Json = dict[str, Any]
 API_VERSION = "pipelines.kubeflow.org/v2beta1"
 # First line of a compiled pipeline: the SDK's comment, or the first object of a manifest.
 _COMPILED = ("# PIPELINE DEFINITION", "apiVersion: pipelines.kubeflow.org/")
 
 
-def _definition(pipeline: Pipeline | Chain, settings: ClusterSettings) -> BaseComponent:
-    from pipelines.chain import CHAIN, chained_pipeline
-    from pipelines.definitions import prediction_pipeline, retraining_pipeline, training_pipeline
+class _Readable(yaml.SafeDumper):
+    """Writes text of several lines as such, rather than in one line with escapes."""
 
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+
+
+_Readable.add_representer(str, _Readable.represent_str)
+
+
+def _definition(pipeline: Pipeline | Chain, settings: ClusterSettings) -> BaseComponent:
+    from pipelines.chain import chained_pipeline
+    from pipelines.definitions import inference_pipeline, retraining_pipeline, training_pipeline
+    from pipelines.exit_task import ending_of
+
+    if not isinstance(pipeline, Pipeline):
+        ending = ending_of(settings)
+        return chained_pipeline(
+            pipeline, settings.configure, lambda each: cluster_defaults(each, settings.size), ending
+        )
     define: Mapping[str, Callable[..., BaseComponent]] = {
         TRAINING: training_pipeline,
-        RETRAINING: retraining_pipeline,
-        PREDICTION: prediction_pipeline,
-        CHAIN: chained_pipeline,
+        **dict.fromkeys(DECIDED, retraining_pipeline),
+        **dict.fromkeys(OF_ANY_MODEL, inference_pipeline),
     }
-    return define[pipeline.kind](pipeline, settings.configure, CLUSTER_DEFAULTS)
+    defaults = cluster_defaults(pipeline, settings.size)
+    return define[pipeline.kind](pipeline, settings.configure, defaults, ending=ending_of(settings))
 
 
 def compiled(pipeline: Pipeline | Chain, settings: ClusterSettings) -> str:
@@ -51,10 +69,11 @@ def compiled(pipeline: Pipeline | Chain, settings: ClusterSettings) -> str:
         compiler.Compiler().compile(definition, str(path))
         text = path.read_text()
     spec, platform = yaml.load_all(text, _LOADER)
+    share_components(spec, platform)
     lengthen_retries(spec, platform)
     # As the SDK writes it: a comment with inputs and outputs, then the documents.
     comment = "".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
-    return comment + yaml.dump_all([spec, platform], sort_keys=True)
+    return comment + yaml.dump_all([spec, platform], Dumper=_Readable, sort_keys=True)
 
 
 def kubernetes_manifests(ir: str) -> str:
@@ -89,7 +108,7 @@ def kubernetes_manifests(ir: str) -> str:
             },
         },
     ]
-    return yaml.safe_dump_all(objects, sort_keys=False, width=120)
+    return yaml.dump_all(objects, Dumper=_Readable, sort_keys=False, width=120)
 
 
 def version_name(ir: str) -> str:
@@ -123,12 +142,34 @@ def write_compiled(folder: Path, settings: ClusterSettings, pipelines: Iterable[
     return list(texts)
 
 
+def share_components(spec: Json, platform: Json) -> None:
+    """Lets tasks whose components are alike share one, in place: the SDK writes one for each task.
+
+    Args:
+        spec: the pipeline's specification, as the SDK compiled it.
+        platform: its platform specification.
+    """
+    components, executors = spec["components"], spec["deploymentSpec"]["executors"]
+    of_platform = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    first: dict[str, str] = {}
+    replaced: dict[str, str] = {}
+    for name, component in list(components.items()):
+        executor = component.get("executorLabel")
+        alike = [component | {"executorLabel": ""}, executors.get(executor), of_platform.get(executor)]
+        replaced[name] = first.setdefault(json.dumps(alike, sort_keys=True), name) if executor else name
+        if replaced[name] != name:
+            for group in (executors, of_platform):
+                group.pop(executor, None)
+            del components[name]
+    for part in (spec["root"], *components.values()):
+        for task in part.get("dag", {}).get("tasks", {}).values():
+            task["componentRef"]["name"] = replaced[task["componentRef"]["name"]]
+
+
 # Wait of each attempt for a node and its image, in seconds.
 WAITING = 86_400
 # A year, in seconds. Argo counts in nanoseconds of 64 bits, which overflow after 292 years.
 LONGEST = 31_536_000
-
-Json = dict[str, Any]
 
 
 def lengthen_retries(spec: Json, platform: Json) -> None:

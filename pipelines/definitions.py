@@ -2,7 +2,10 @@
 
 training: download -> preprocess -> tfrecord -> train -> evaluate -> register
 retraining: find -> training, if there is enough new data
+incremental: the same, on what is new, and on everything once in a number of nights
 prediction: predict
+recommendation: download -> recommend
+feedback: feedback
 
 A training ends with a refit, if the model is the champion and ``refit`` is true: preprocess -> tfrecord -> train ->
 register, with nothing held out.
@@ -24,7 +27,7 @@ from components import registry
 from components.parameters import Parameter, parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import DEFAULTS, OPTIONS
-from pipelines.defaults import DECIDED, PIPELINES, REFIT, TRAINING, Pipeline
+from pipelines.defaults import DECIDED, FEEDBACK, PIPELINES, PREDICTION, RECOMMENDATION, REFIT, TRAINING, Pipeline
 from pipelines.form import Field, field_names, form, options_name, options_of
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier
@@ -32,6 +35,8 @@ from pipelines.steps import EXTENSIONS, artifact_type, component, extensions_of
 
 # The result of a training: where its model is.
 TRAINED = "trained_model"
+# Makes the exit task of a pipeline of that name; see ``pipelines.exit_task``.
+Ending = Callable[[str], PipelineTask]
 # Called with each task and the name of its step.
 Configure = Callable[[PipelineTask, str], None]
 
@@ -125,15 +130,22 @@ def kfp_pipeline(
     wire: Callable[[Mapping[str, Any]], Any],
     fields: Mapping[str, Field],
     returns: bool = False,
+    ending: Ending | None = None,
 ) -> GraphComponent:
     """A pipeline with the fields of its form in signature and docstring.
 
     Args:
         returns: whether what ``wire`` returns, text, is the pipeline's output.
+        ending: makes the task that runs at the end, however that is; None is no such task.
     """
 
     def function(*values: Any) -> Any:
-        result = wire(dict(zip(fields, values, strict=True)))
+        given = dict(zip(fields, values, strict=True))
+        if ending is not None:
+            with dsl.ExitHandler(ending(name), name="run"):
+                wire(given)
+            return None
+        result = wire(given)
         return result if returns else None
 
     arguments = [
@@ -158,6 +170,7 @@ def training_pipeline(
     returns: bool = False,
     fields: Collection[str] | None = None,
     refits: bool = True,
+    ending: Ending | None = None,
 ) -> GraphComponent:
     """The pipeline for KFP's compiler or kfp.local.
 
@@ -166,6 +179,7 @@ def training_pipeline(
         returns: whether the location of the trained model is the pipeline's output; nothing may be reused then.
         fields: the parameters that are fields of their own, by pipeline-wide name; None is those of the KFP UI.
         refits: whether a refit follows, on the condition that the register step gives; not for kfp.local.
+        ending: see ``kfp_pipeline``.
     """
     known = pipeline_parameters(pipeline, defaults)
 
@@ -186,6 +200,7 @@ def training_pipeline(
         wire,
         form(pipeline, known, field_names(pipeline) if fields is None else fields),
         returns,
+        ending,
     )
 
 
@@ -209,45 +224,63 @@ def refit_pipeline(pipeline: Pipeline, artifacts: Mapping[str, str], earlier: Ea
 
 def training_arguments(pipeline: Pipeline, values: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of the training pipeline: the retraining's own and the find step's results."""
-    own = {name: values[name] for name in pipeline_parameters(pipeline.of_kind(TRAINING)) if name not in DECIDED}
-    return own | {name: decision[name] for name in DECIDED}
+    decided = DECIDED[pipeline.kind]
+    own = {name: values[name] for name in pipeline_parameters(pipeline.of_kind(TRAINING)) if name not in decided}
+    return own | {name: decision[name] for name in decided}
 
 
 def retraining_pipeline(
     pipeline: Pipeline,
     configure: Configure = lambda task, step: None,
     defaults: Mapping[str, Any] | None = None,
+    ending: Ending | None = None,
 ) -> GraphComponent:
-    """The pipeline for KFP's compiler."""
+    """The pipeline for KFP's compiler; ``ending`` as of ``kfp_pipeline``."""
     known = pipeline_parameters(pipeline, defaults)
     training = pipeline.of_kind(TRAINING)
-    fields = field_names(training) | set(DECIDED)
+    fields = field_names(training) | set(DECIDED[pipeline.kind])
     own = {name: parameter.default for name, parameter in known.items()}
     train = training_pipeline(training, configure, own, fields=fields)
 
     def wire(given: Mapping[str, Any]) -> None:
         decision = task_of("find", pipeline, known, given)
         configure(decision, "find")
-        decided = {name: decision.outputs[name] for name in DECIDED}
+        decided = {name: decision.outputs[name] for name in DECIDED[pipeline.kind]}
         passed = {name: given[name] for name in form(training, known, fields)}
         with dsl.If(decision.outputs["proceed"] == True, name="new-data"):  # noqa: E712
             train(**passed, **decided)
 
     summary = "Trains on the newest data version, if there is new data, and compares the model with the champion."
-    return kfp_pipeline(pipeline.kfp_name, summary, wire, form(pipeline, known, field_names(pipeline)))
+    fields_of_form = form(pipeline, known, field_names(pipeline))
+    return kfp_pipeline(pipeline.kfp_name, summary, wire, fields_of_form, ending=ending)
 
 
-def prediction_pipeline(
+_OF_ANY_MODEL = {
+    PREDICTION: "Scores files of raw rows with a registered model and writes the scores beside them.",
+    RECOMMENDATION: "Lists the items that every user of raw events would most likely choose next.",
+    FEEDBACK: "Joins served rows with their outcomes, and measures the model's live quality.",
+}
+
+
+def inference_pipeline(
     pipeline: Pipeline,
     configure: Configure = lambda task, step: None,
     defaults: Mapping[str, Any] | None = None,
+    earlier: Earlier = Earlier(),  # noqa: B008
+    ending: Ending | None = None,
 ) -> GraphComponent:
-    """The pipeline for KFP's compiler or kfp.local."""
+    """The pipeline of a prediction, a recommendation or of feedback, for KFP's compiler or kfp.local.
+
+    Args:
+        earlier: finished steps of an earlier attempt, to reuse their outputs; at least one step must remain.
+        ending: see ``kfp_pipeline``.
+    """
     known = pipeline_parameters(pipeline, defaults)
-    summary = "Scores files of raw rows with a registered model and writes the scores beside them."
-    return kfp_pipeline(
-        pipeline.kfp_name,
-        summary,
-        lambda given: configure(task_of("predict", pipeline, known, given), "predict"),
-        form(pipeline, known, field_names(pipeline)),
-    )
+
+    def wire(given: Mapping[str, Any]) -> None:
+        tasks = _wire(pipeline, known, given, configure, pipeline.steps, earlier, {})
+        if "download" in tasks:  # its source may hold newer events
+            tasks["download"].set_caching_options(False)
+
+    fields = form(pipeline, known, field_names(pipeline))
+    return kfp_pipeline(pipeline.kfp_name, _OF_ANY_MODEL[pipeline.kind], wire, fields, ending=ending)

@@ -9,12 +9,13 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from components import registry
+from components.artifacts.notes import read_notes
 from components.crash import describe_status, describe_traceback
 from components.errors import KfrecError
 from components.lifetime import as_parent
@@ -28,10 +29,10 @@ from components.steps.training_parameters import MPIJOB, OF_A_REFIT
 from components.temporary import temporary_folder
 from components.tracking.run import end_failed
 from pipelines.defaults import (
+    DECIDED,
+    OF_ANY_MODEL,
     OF_REFIT,
-    PREDICTION,
     REFIT,
-    RETRAINING,
     TRAINING,
     Pipeline,
     local_defaults,
@@ -39,7 +40,8 @@ from pipelines.defaults import (
 )
 from pipelines.form import pipeline_inputs
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
-from pipelines.runs.earlier import Earlier, checkpoints_of, finished_refit, finished_steps
+from pipelines.runs.earlier import Earlier, LosesEpochs, checkpoints_of, finished_refit, finished_steps
+from pipelines.runs.interrupts import OWN_GROUP, offering_to_stop
 from pipelines.runs.lifecycle import begin, running, tracked_at
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
 from pipelines.screen import StepOutput, table
@@ -66,8 +68,8 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
         workdir: folder of runs, the download cache and MLflow's database.
 
     Returns:
-        The path; for a prediction, the folder of the scores. None if a retraining trained nothing; the reason is
-        printed.
+        The path; for a prediction or a recommendation, the folder of its output. None if a retraining trained nothing;
+        the reason is printed.
 
     Raises:
         KfrecError: a bad parameter, an unusable folder, or a failed step.
@@ -102,14 +104,18 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
     arguments = arguments_of(record.pipeline, record.parameters | dict(values), folder.parent)
     check_environment(record.pipeline, arguments)
     _report_changes(record, arguments)
-    record.parameters = arguments
+    before, record.parameters = record.parameters, arguments
     os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
     with running(record) as output:
         results = record.steps.get("find", {}).get("results", {})
         earlier = finished_steps(record, record.pipeline, record.parameters | results)
         for name in earlier.steps:
             print(f"{name:<10} is finished", file=sys.stderr, flush=True)
-        return _finish(record, earlier, output)
+        try:
+            return _finish(record, earlier, output)
+        except LosesEpochs:
+            record.parameters = before  # so that the next attempt has what the checkpoints were made with
+            raise
 
 
 def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | None:
@@ -119,26 +125,34 @@ def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | N
     output.run_id = earlier.run_id
     arguments: Mapping[str, Any] | None = record.parameters
     refitted = {name: event for name, event in record.steps.items() if name.startswith(OF_REFIT)}
-    if record.pipeline.kind == PREDICTION:
-        return _predicted(record, earlier, output)
-    if record.pipeline.kind == RETRAINING:
+    if record.pipeline.kind in OF_ANY_MODEL:
+        return _inferred(record, earlier, output)
+    if record.pipeline.kind in DECIDED:
         arguments = _decision(record, earlier, output)
     if arguments is None:
         return None
     train(record.pipeline.of_kind(TRAINING), arguments, record, earlier, output)
     if output.finished["register"]["results"].get("refit"):
-        _refit(record.pipeline.of_kind(TRAINING), arguments, record, refitted, output)
+        try:
+            _refit(record.pipeline.of_kind(TRAINING), arguments, record, refitted, output)
+        except KfrecError as error:
+            judged = read_notes(Path(output.finished["register"]["outputs"]["registration"]) / "registration.json")
+            until = f"{judged['registered_model']} version {judged['version']}, which was judged, is served until then"
+            error.args = (f"{error}; the refit is not published: {until}",)
+            raise
     return _show_summary(record, arguments, output, began)
 
 
-def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
-    """Scores rows, unless an earlier attempt did; returns the folder of the scores."""
-    from pipelines.definitions import prediction_pipeline
+def _inferred(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
+    """Runs a prediction or a recommendation, unless an earlier attempt did; returns the folder of its last step."""
+    from pipelines.definitions import inference_pipeline
 
-    if "predict" not in earlier.steps:
+    last = record.pipeline.steps[-1]
+    if last not in earlier.steps:
         with _kfp_local(record.folder, output, record.parameters) as shown:
-            prediction_pipeline(record.pipeline)(**pipeline_inputs(record.pipeline, shown))
-    return Path(output.finished["predict"]["outputs"]["predictions"])
+            inference_pipeline(record.pipeline, earlier=earlier)(**pipeline_inputs(record.pipeline, shown))
+    (folder,) = output.finished[last]["outputs"].values()
+    return Path(folder)
 
 
 def _decision(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[str, Any] | None:
@@ -269,7 +283,7 @@ def _check_data(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
     Raises:
         KfrecError: there is no data version.
     """
-    if pipeline.kind == RETRAINING:
+    if pipeline.kind in DECIDED:
         from components.find.versions import data_versions
 
         data_versions(arguments["data_prefix"], registry.dataset(pipeline.choices["dataset"]).raw)
@@ -297,7 +311,10 @@ def train(
         print(f"{'train':<10} resumes from {left}", file=sys.stderr, flush=True)
         values["load_checkpoint_path"] = left
     try:
-        with _kfp_local(record.folder, output, values) as shown:
+        with (
+            _kfp_local(record.folder, output, values) as shown,
+            offering_to_stop(record, lambda: output.running == "train"),
+        ):
             training_pipeline(pipeline, earlier=earlier, last=last, refits=False)(**pipeline_inputs(pipeline, shown))
     except KfrecError:
         if "train" in output.finished:
@@ -329,7 +346,7 @@ def _refit(
     if REFIT[-1] in earlier.steps:
         return
     output.part = OF_REFIT
-    if "train" not in earlier.steps and (left := checkpoints_of(record, pipeline, values, earlier)):
+    if "train" not in earlier.steps and (left := checkpoints_of(record, pipeline, values, earlier, OF_REFIT)):
         print(f"{OF_REFIT}train resumes from {left}", file=sys.stderr, flush=True)
         values["load_checkpoint_path"] = left
     with _kfp_local(record.folder, output, values) as shown:
@@ -339,7 +356,7 @@ def _refit(
 def _show_summary(record: RunRecord, arguments: Mapping[str, Any], output: StepOutput, began: float) -> Path:
     """Writes summary.json and shows it as a table."""
     look = shlex.join([str(Path(sys.executable).with_name("kfrec")), "ui", "--workdir", str(record.folder.parent)])
-    task = registry.task(record.pipeline.choices["task"])
+    task = registry.task(record.pipeline.choices["task"]).at(arguments)
     summary = summarise(
         output.run_id, record.pipeline, arguments, output.finished, os.environ["MLFLOW_TRACKING_URI"], look
     )
@@ -412,8 +429,8 @@ def _exit_statuses() -> Iterator[list[int]]:
     statuses: list[int] = []
     run_step = handler.run_local_subprocess
 
-    def noted(**of_step: Any) -> int:
-        statuses.append(run_step(**of_step))
+    def noted(*, full_command: Sequence[str], **of_step: Any) -> int:
+        statuses.append(run_step(full_command=[*OWN_GROUP, *full_command], **of_step))
         return statuses[-1]
 
     handler.run_local_subprocess = noted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from components import registry
@@ -11,7 +11,7 @@ from components.errors import KfrecError
 from components.parameters import Parameter, build, parameters_of, plain, unknown_parameter
 from components.steps.catalog import STEPS, Step
 from components.tasks.pairing import require_names
-from pipelines.defaults import DECIDED, RETRAINING, Pipeline, pipeline_defaults
+from pipelines.defaults import DECIDED, INCREMENTAL, Pipeline, pipeline_defaults
 
 # Arguments set by the pipeline itself, or by a step's input artifacts.
 BOUND = ("run_id", "refitting", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
@@ -34,7 +34,7 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
         KfrecError: there is no such model, data set or task, or the names of its parameters or its defaults are wrong.
     """
     other = {**pipeline_defaults(pipeline), **(defaults or {})}
-    decided = DECIDED if pipeline.kind == RETRAINING else ()
+    decided = DECIDED.get(pipeline.kind, ())
     every = (parameter for name in pipeline.steps for parameter in step_parameters(STEPS[name], pipeline))
     return {
         parameter.pipeline_name: dataclasses.replace(
@@ -54,6 +54,11 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
     Raises:
         KfrecError: an unknown name, a value of the wrong type or out of range, or values that exclude each other.
     """
+    if pipeline.kind == INCREMENTAL and not pipeline.grows:
+        raise KfrecError(
+            f"--pipeline {INCREMENTAL}: the vocabulary of data set {pipeline.choices['dataset']} cannot grow; use "
+            "--pipeline retraining, whose data versions are complete"
+        )
     known = pipeline_parameters(pipeline, defaults)
     for name in values:
         if name == "model_type":
@@ -86,8 +91,27 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
                 f"model {model.name} learns from lists ({', '.join(lacking)}), which data set {data.name} does not "
                 f"have; choose another model, or another data set than {data.name}"
             )
+        _require_served(pipeline, data.lacks(every.get("source", ""), built["preprocess"]))
         model.check(built["train"], lengths)
     return parsed
+
+
+def _require_served(pipeline: Pipeline, lacking: Collection[str]) -> None:
+    """Checks that the data serve the task.
+
+    Args:
+        lacking: channels that the samples lack.
+
+    Raises:
+        KfrecError: the task needs one of them.
+    """
+    data, task = registry.dataset(pipeline.choices["dataset"]), registry.task(pipeline.choices["task"])
+    for column in task.kept:
+        if column.needed_for and column.channel in lacking:
+            raise KfrecError(
+                f"task {task.name} needs a {column.channel} for {column.needed_for}, which these samples of data set "
+                f"{data.name} do not have; choose --task {data.task}, or data with a {column.channel}"
+            )
 
 
 def _require_refit(pipeline: Pipeline, values: Mapping[str, Any]) -> None:

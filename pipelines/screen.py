@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.progress import Shown, parse_event, shown
+from components.progress import Shown, duration, parse_event, shown
 from components.tasks import TaskDefinition
+from components.tracking.champion import standing
 
 # The key of a finished step's warnings, a list of {"about": a few words, "message": one line}.
 WARNINGS = "warnings"
@@ -113,13 +114,6 @@ class StepOutput(io.TextIOBase):
             self._bar = None
 
 
-def duration(seconds: float) -> str:
-    """A human-readable duration: "4.2 s", "3 min 07 s"."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
-
-
 def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str:
     """The summary as a table for the terminal.
 
@@ -141,13 +135,15 @@ def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str
         for split in ("test", "train")
         if f"{split}_{metric.name}" in metrics
     ]
+    if "test_positives" in metrics:
+        scores.append(f"{metrics['test_positives']:,} test positives")
     lines.insert(1, "-" * len(lines[0]))
     lines += [
         "",
         "   ".join((*scores, f"{metrics['train_samples_per_second']:,.0f} samples/s")),
         *(f"note: {remark}" for remark in summary["remarks"]),
         *(warning["message"] for warning in summary["warnings"]),
-        f"{summary['registered']['model']} version {registered['version']} is the {registered['alias']}: "
+        f"{summary['registered']['model']} version {registered['version']} is {standing(registered['alias'])}: "
         f"{registered['reason']}",
         *([f"published: version {refit['version']}: {refit['reason']}"] if refit else []),
         *([summary["pair"]] if summary["pair"] else []),

@@ -1,11 +1,14 @@
 """A KServe InferenceService that serves one version of a registered model with ``kfrec serve``.
 
 The manifest pins the version, so that all replicas serve the same one; apply a new manifest to serve a new champion.
+Or the replicas follow an alias: each of them loads a new version, and switches to it, by itself.
 """
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -20,8 +23,14 @@ _MODE = {"serving.kserve.io/deploymentMode": "RawDeployment"}
 _NAME = r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?"
 
 
-def inference_service(model: str, version: str, name: str = "kfrec", registry: str = "") -> dict[str, Any]:
+def inference_service(
+    model: str, version: str, name: str = "kfrec", registry: str = "", alias: str = "", log: str = ""
+) -> dict[str, Any]:
     """The InferenceService object.
+
+    Args:
+        alias: whose versions are served, this one first; empty keeps to the version.
+        log: URI of the log of served rows; empty logs nothing.
 
     Raises:
         KfrecError: not a valid Kubernetes name.
@@ -35,7 +44,10 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
         "name": "kserve-container",
         "image": step_image(registry),
         "command": ["kfrec", "serve"],
-        "args": [f"{model}/{version}", "--host=0.0.0.0", f"--port={PORT}"],
+        "args": [
+            f"{model}@{alias}" if alias else f"{model}/{version}", "--host=0.0.0.0", f"--port={PORT}",
+            *([f"--log={log}"] if log else []),
+        ],
         "ports": [{"containerPort": PORT, "protocol": "TCP"}],
         "env": [{"name": "HOME", "value": "/tmp"}, {"name": "MLFLOW_DISABLE_TELEMETRY", "value": "true"}],
         "envFrom": [
@@ -50,7 +62,7 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
         # All on the container: Knative refuses a securityContext of the pod, in the mode that takes it.
         "securityContext": {**_user(), **container_security()},
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
-    }
+    }  # fmt: skip
     return {
         "apiVersion": "serving.kserve.io/v1beta1",
         "kind": "InferenceService",
@@ -70,11 +82,53 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
     }
 
 
+# The first KServe whose plain Deployments have canaries; older ones drop the field.
+_CANARIES = (0, 20)
+
+
+def with_canary(service: Mapping[str, Any], version: str, percent: int, kserve: str) -> dict[str, Any]:
+    """An InferenceService that answers a share of its requests with another version of its model.
+
+    Source: KServe's field ``spec.canary`` of plain Deployments, kserve/kserve pull request 5672.
+
+    Args:
+        service: of ``inference_service``.
+        version: of the canary.
+        percent: share of the requests, from 1 to 99.
+        kserve: KServe's version in the cluster, such as "0.20".
+
+    Raises:
+        KfrecError: the version of KServe has no canaries, or an argument is wrong.
+    """
+    numbers = re.match(r"v?(\d+)\.(\d+)", kserve)
+    if not numbers:
+        raise KfrecError(f"--kserve {kserve!r} is no version; give that of KServe in the cluster, such as 0.20")
+    if tuple(map(int, numbers.groups())) < _CANARIES:
+        raise KfrecError(
+            f"--canary {percent}: KServe {kserve} has no canaries for plain Deployments and would send every request "
+            "to one version without a word; upgrade to 0.20, or compare the challenger by kfrec feedback"
+        )
+    if not 1 <= percent <= 99:
+        raise KfrecError(f"--canary {percent} is no share of the requests; give 1 to 99 percent")
+    made = copy.deepcopy(dict(service))
+    model, stable = (made["metadata"]["annotations"][f"kfrec.io/{name}"] for name in ("model", "version"))
+    if version == stable:
+        raise KfrecError(f"--canary {percent}: the canary is {model} version {version}, too; name another version")
+    predictor = copy.deepcopy(made["spec"]["predictor"])
+    (container,) = predictor["containers"]
+    container["args"][0] = f"{model}/{version}"
+    if any(argument.startswith("--log=") for argument in container["args"]):
+        container["args"].append("--variant=canary")
+    # Its Deployment is named by its version, so that promoting it later restarts no pod.
+    made["spec"]["canary"] = [{"trafficPercent": percent, "predictor": {"name": f"v{version}", **predictor}}]
+    return made
+
+
 def _user() -> dict[str, Any]:
     """The part of a pod's securityContext that a container has, too."""
     return {name: value for name, value in pod_security().items() if name != "fsGroup"}
 
 
-def rendered(model: str, version: str, name: str = "kfrec", registry: str = "") -> str:
-    """``inference_service`` as YAML."""
-    return yaml.safe_dump(inference_service(model, version, name, registry), sort_keys=False, width=120)
+def rendered(service: Mapping[str, Any]) -> str:
+    """The object as YAML."""
+    return yaml.safe_dump(dict(service), sort_keys=False, width=120)

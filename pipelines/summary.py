@@ -48,6 +48,7 @@ def summarise(
         },
         "metrics": {
             **{f"test_{metric.name}": evaluation[f"test_{metric.name}"] for metric in metrics},
+            **{name: evaluation[name] for name in ("test_positives",) if name in evaluation},
             **{name: training[name] for name in (f"train_{metric.name}" for metric in metrics) if name in training},
             "train_samples_per_second": training["train_samples_per_second"],
             "time_to_train": training["time_to_train"],

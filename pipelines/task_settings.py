@@ -14,12 +14,14 @@ from components.errors import KfrecError
 from components.images import REGISTRY, step_image
 from components.settings_file import Quantity, checked, read_yaml, require_mapping
 from components.steps.catalog import STEPS
+from pipelines.defaults import LARGE, SMALL
 
 if TYPE_CHECKING:
     from kfp.dsl.pipeline_task import PipelineTask
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
-_EVERY, _STEPS = "every_step", "steps"
+_OF_SMALL_DATA = DEFAULTS.with_name("small_data.yaml")
+_EVERY, _STEPS, _EXIT = "every_step", "steps", "exit_task"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _SCRATCH = {"volume_name": "scratch", "mount_path": "/tmp"}
@@ -100,20 +102,32 @@ class ClusterSettings:
 
     Attributes:
         source: their file, for messages.
+        size: of the data, which the defaults of the pipelines' parameters are for too.
+        exit_task: settings of the task that tells how a run has ended; None is no such task.
     """
 
     registry: str
     steps: Mapping[str, TaskSettings]
     source: Path = DEFAULTS
+    size: str = LARGE
+    exit_task: TaskSettings | None = None
 
     def configure(self, task: PipelineTask, step: str) -> None:
         """Applies image and settings to the task of a step."""
-        task.set_container_image(self.steps[step].image or step_image(self.registry))
+        self.configure_task(task, self.steps[step], f"the step {step}")
+
+    def configure_task(self, task: PipelineTask, own: TaskSettings, what: str) -> None:
+        """Applies image and settings to a task; ``what`` names it in messages.
+
+        Raises:
+            KfrecError: KFP refuses a setting.
+        """
+        task.set_container_image(own.image or step_image(self.registry))
         try:
-            self.steps[step].apply(task)
+            own.apply(task)
         except (ValueError, TypeError) as error:
             reason = " ".join(str(error).split())
-            raise KfrecError(f"{self.source}: settings of the step {step}: {reason}; correct them") from None
+            raise KfrecError(f"{self.source}: settings of {what}: {reason}; correct them") from None
 
     def require_images(self, steps: Iterable[str]) -> None:
         """Refuses steps whose images no node would find.
@@ -154,8 +168,8 @@ def _node_affinity_terms(affinity: Mapping[str, Any]) -> list[dict[str, Any]]:
     return terms
 
 
-def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettings:
-    """The defaults, overridden by ``file``.
+def load_settings(file: Path | None = None, registry: str = "", size: str = LARGE) -> ClusterSettings:
+    """The defaults for data of a size, overridden by ``file``.
 
     Raises:
         KfrecError: the registry is an address, no such file, not YAML, an unknown name, or a value of the wrong type.
@@ -164,19 +178,31 @@ def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettin
         raise KfrecError(
             f"--registry {registry}: is an address; give the prefix of images, such as registry.example/team"
         )
-    layers = [_read(path) for path in (DEFAULTS, file) if path is not None]
+    of_size = _OF_SMALL_DATA if size == SMALL else None
+    layers = [_read(path) for path in (DEFAULTS, of_size, file) if path is not None]
     steps = {}
     for step in STEPS:
         values: dict[str, Any] = {}
-        for every, own in layers:
+        for every, own, _ in layers:
             values |= every | own.get(step, {})
         steps[step] = TaskSettings(**values)
-    return ClusterSettings(registry, steps, file or DEFAULTS)
+    ending = None
+    if any(own is not None for *_, own in layers):
+        values = {}
+        for every, _, exit_task in layers:
+            values |= every | (exit_task or {})
+        # It has nothing to reuse: each run ends once.
+        ending = TaskSettings(**values | {"cache": False})
+    return ClusterSettings(registry, steps, file or DEFAULTS, size, ending)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    body = require_mapping(str(path), read_yaml(path), (_EVERY, _STEPS))
+_Layer = tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any] | None]
+
+
+def _read(path: Path) -> _Layer:
+    body = require_mapping(str(path), read_yaml(path), (_EVERY, _STEPS, _EXIT))
     steps = require_mapping(f"{path}: {_STEPS}", body.get(_STEPS) or {}, STEPS)
     every = checked(f"{path}: {_EVERY}", body.get(_EVERY) or {}, TaskSettings)
     own = {step: checked(f"{path}: {step}", values or {}, TaskSettings) for step, values in steps.items()}
-    return every, own
+    ending = checked(f"{path}: {_EXIT}", body[_EXIT] or {}, TaskSettings) if _EXIT in body else None
+    return every, own, ending

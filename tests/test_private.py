@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from components.errors import KfrecError
-from components.predict.scoring import replacing
-from components.private import is_private, open_own, private_folder
+from components.inference.scoring import replacing
+from components.private import is_private, modes_of, open_own, private_folder
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, victim: Path) -> None:
     with pytest.raises(KfrecError, match="lock: is a symbolic link, which somebody else may have made; remove it"):
         open_own(tmp_path / "lock")
     os.close(open_own(tmp_path / "own"))
-    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "own").stat().st_mode & 0o007
 
 
 def test_predictions_do_not_follow_a_link_that_waits_beside_them(tmp_path: Path, victim: Path) -> None:
@@ -33,6 +33,27 @@ def test_predictions_do_not_follow_a_link_that_waits_beside_them(tmp_path: Path,
     with pytest.raises(KfrecError, match="is a symbolic link"), replacing(tmp_path / "scores.csv", [], ("score",)):
         pass
     assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "below"),
+    [(0o755, 0o600, 0o700), (0o2755, 0o600, 0o2700), (0o777, 0o600, 0o700), (0o2770, 0o660, 0o2770)],
+)
+def test_what_is_made_in_a_folder_is_closed_or_the_groups(folder: int, file: int, below: int, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work").chmod(folder)
+    earlier = os.umask(0)
+    try:
+        with modes_of(tmp_path / "work" / "runs") as mode:
+            (tmp_path / "work" / "runs" / "cache").mkdir(parents=True)
+            (tmp_path / "work" / "runs" / "file").touch()
+        assert os.umask(0) == 0
+    finally:
+        os.umask(earlier)
+    assert mode == file == (tmp_path / "work" / "runs" / "file").stat().st_mode & 0o777
+    assert all(
+        path.stat().st_mode & 0o7777 == below for path in (tmp_path / "work" / "runs").rglob(".") if path.is_dir()
+    )
 
 
 @pytest.mark.parametrize(("mode", "private"), [(0o700, True), (0o755, True), (0o777, False), (0o1777, False)])

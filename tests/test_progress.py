@@ -1,9 +1,12 @@
+import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from components.progress import EVENTS, emit, parse_event, progress
+from pipelines.screen import StepOutput
 
 
 def test_a_job_emits_its_start_and_its_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,6 +89,26 @@ def test_the_forecast_leaves_out_what_a_job_starts_with(
         for seconds in (11, 11):
             now[0] += seconds
             bar.advance(1)
+        shown = re.split("[\r\n]", capsys.readouterr().err)
+    assert re.search("18:0[89] left", [line for line in shown if line][-1])
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_first_forecast_of_a_training_leaves_out_its_first_step(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A step's events begin with one that nothing is done yet."""
+    now = [1000.0]
+    for clock in ("time.monotonic", "time.time", "tqdm.std.time"):
+        monkeypatch.setattr(clock, lambda: now[0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    with StepOutput(tmp_path / "steps.log") as output:
+        for seconds, done in ((0, 0), (60, 1), (11, 2), (11, 3)):
+            now[0] += seconds
+            event = {"kfrec": "progress", "label": "epoch 1/9", "unit": "steps", "done": done, "total": 102}
+            output.write(json.dumps(event) + "\n")
+            if done == 1:
+                assert "? left" in capsys.readouterr().err
         shown = re.split("[\r\n]", capsys.readouterr().err)
     assert re.search("18:0[89] left", [line for line in shown if line][-1])
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -77,6 +79,15 @@ def holds_canary(folder: Path) -> list[str]:
         ("a: b@c", "a: b@c"),
         ("https:/me:secret@host/a: no such file", "https:/me:***@host/a: no such file"),
         ("file:/home/me@work/a", "file:/home/me@work/a"),
+        ("https://me:pa?s#s@host/a", "https://me:***@host/a"),
+        ("https://ghp_abc@host/a@b", "https://***@b"),
+        ("https://host:80/a?mail=b@c", "https://host:80/a?mail=b@c"),
+        ("a,https://host/a,https://me:secret@host/b", "a,https://host/a,https://me:***@host/b"),
+        ("https://host/a?sas=b&code=c&access=d&my_jwt=e", "https://host/a?sas=***&code=***&access=***&my_jwt=***"),
+        ("https://host/a;token=b?n=1&session=d", "https://host/a;token=***&session=***"),
+        ("https://host/a?bearer=c&jsessionid=d&hmac=e&n=2", "https://host/a?bearer=***&jsessionid=***&hmac=***&n=2"),
+        ("https://host/a?country_code=de#token=b", "https://host/a?country_code=de#token=***"),
+        ("ab:/" * 300_000 + "a b@c", "ab:/" * 300_000 + "a b@c"),
     ],
 )
 def test_what_is_shown_of_an_address(text: str, shown: str) -> None:
@@ -133,9 +144,43 @@ def test_a_run_hands_its_steps_a_password_by_the_environment_alone(
     with steps_in_process(), mock.patch.object(subprocess_task_handler, "run_local_subprocess", run_step):
         assert main(["run", f"--workdir={tmp_path / 'runs'}", *words]) == 2
     said = "".join(capfd.readouterr())
-    assert "download   done" in said and "no user has two reviews" in said
+    assert "download   done" in said and "no user has two events" in said
     assert any("me:***@" in word for word in commands) and CANARY not in "".join(commands) + said
     assert holds_canary(tmp_path) == []
+
+
+_IN_PROCESSES = r"""
+import sys
+from pathlib import Path
+from components.steps import command
+command.call = lambda step, values, folders: print(values["source"], Path("/proc/self/cmdline").read_text())
+sys.exit(command.command("download"))
+"""
+
+
+@pytest.mark.parametrize("inherited", [True, False])
+def test_the_environment_holds_the_password_of_an_argument(inherited: bool, tmp_path: Path) -> None:
+    source = f"https://me:{CANARY}@host/data"
+    words = [f"--raw={tmp_path}", "--source=${WHERE}" if inherited else f"--source={source}"]
+    program = [sys.executable, "-c", _IN_PROCESSES, *words]
+    done = subprocess.run(program, env=os.environ | {"WHERE": source}, capture_output=True, text=True, check=True)
+    given, arguments = done.stdout.split(maxsplit=1)
+    assert given == source and (CANARY in arguments) is not inherited and CANARY not in done.stderr
+    remedy = "put the value into an environment variable, such as SOURCE, and give '${SOURCE}' in its place"
+    assert (f"sees the password in --source=https://me:***@host/data; {remedy}" in done.stderr) is not inherited
+
+
+def test_a_variable_that_is_not_set_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WHERE", raising=False)
+    for job in (
+        partial(main, ["run", "--set=source=${WHERE}"]),
+        partial(command, "download", ["--source", "${WHERE}"]),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            job()
+        assert "${WHERE}: the environment variable WHERE is not set" in capfd.readouterr().err
 
 
 def test_a_tracking_uri_with_a_password_is_shown_by_no_command(
@@ -202,12 +247,12 @@ def _options(name: str) -> list[argparse.Action]:
     return [
         action
         for action in commands[name]._actions
-        if action.nargs is None and not action.choices and action.type is None and action.dest not in _FOLDERS
+        if action.nargs in (None, "?") and not action.choices and action.type is None and action.dest not in _FOLDERS
     ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*COMMANDS} - {"models", "completion"}))
+@pytest.mark.parametrize("name", sorted({*COMMANDS} - {"completion"}))
 def test_no_command_shows_writes_or_passes_a_secret(name: str, watched: Callable[[Callable[[], int]], None]) -> None:
     options = _options(name)
     others = [action for action in options if action.required]
@@ -242,7 +287,7 @@ def test_a_message_has_no_password_whoever_writes_it() -> None:
 def test_a_summary_has_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contents = {
         "model/training.json": {"train_samples_per_second": 1, "time_to_train": 1, "seed": 1},
-        "evaluation/metrics.json": {"test_auc": 0.5, "test_logloss": 0.7},
+        "evaluation/metrics.json": {"test_auc": 0.5, "test_auc_low": 0.4, "test_logloss": 0.7},
         "registration/registration.json": dict.fromkeys(("registered_model", "version", "alias", "reason", "run_id")),
     }
     for name, body in contents.items():

@@ -120,3 +120,21 @@ def test_a_workdir_that_is_given_wins_over_the_environment(
     assert f"sqlite:///{tmp_path}/mlflow.db" in capsys.readouterr().out
     assert main(["ui", "--print-only", "--workdir", str(tmp_path), "--tracking-uri", "http://third:5000"]) == 0
     assert "server at http://third:5000" in capsys.readouterr().out
+
+
+_WORKERS = """
+from components.temporary import temporary_folder
+from components.workflows.workers import dask_workers
+with temporary_folder(), dask_workers(2, "", 4):
+    print("started")
+"""
+
+
+@pytest.mark.slow
+def test_workers_start_with_a_long_tmpdir(tmp_path: Path) -> None:
+    """Batch systems name it after user, queue and job; the address of a socket has 107 characters."""
+    folder = tmp_path / ("x" * 90)
+    folder.mkdir()
+    environment = os.environ | {"TMPDIR": str(folder)}
+    done = subprocess.run([sys.executable, "-c", _WORKERS], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "started\n" and not list(folder.iterdir())

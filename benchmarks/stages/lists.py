@@ -28,8 +28,8 @@ _LISTS = """
 import json, sys, tempfile
 from pathlib import Path
 from benchmarks.measuring import peak_megabytes
-from components.predict.events import events_in, raw_files
-from components.predict.recommend import Delivery, write_lists
+from components.inference.events import events_in, raw_files
+from components.inference.recommend import Delivery, write_lists
 from components.scoring import load_raw_model
 from components.scoring.catalogue import Catalogue
 model, events, output = sys.argv[1:4]

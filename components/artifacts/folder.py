@@ -14,7 +14,7 @@ from typing import Any
 import google_crc32c
 
 from components.errors import KfrecError
-from components.private import require_inside
+from components.private import require_followed
 
 MANIFEST = "_manifest.json"
 FORMAT = 1
@@ -168,7 +168,9 @@ def files_below(folder: Path) -> Iterator[Path]:
     """The files of an artifact folder, sorted, without its manifest."""
     for path in sorted(folder.rglob("*")):
         if path.is_symlink():
-            require_inside(folder, path)
+            require_followed(folder, path, supplied=False)
+            if path.is_dir() and not path.resolve().is_relative_to(folder.resolve()):
+                raise KfrecError(f"{path}: is a link to a folder, whose files are not seen; link the files one by one")
         if path.is_file() and path != folder / MANIFEST:
             yield path
 
@@ -242,7 +244,7 @@ def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifac
             if artifact.data_uri:
                 continue
             raise KfrecError(f"{path}: listed in {MANIFEST} but missing; run the {artifact.step} step again")
-        require_inside(folder, path)
+        require_followed(folder, path, supplied=False)
         if path.stat().st_size != entry.size:
             raise KfrecError(
                 f"{path}: {path.stat().st_size} bytes, {MANIFEST} says {entry.size}; run the {artifact.step} step again"

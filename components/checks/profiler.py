@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from components.progress import warn
 _DAY = 86_400
 # A value that equals its limit but for the rounding of a difference passes: 1 - 70 / 100 is above 0.3 in floats.
 _ROUNDING = 1e-9
+# The share of a column's values that is unknown in the column that it seems to be.
+_SWAPPED = 0.5
 
 
 class Profiler:
@@ -31,10 +34,20 @@ class Profiler:
     def __init__(self, dataset: str, limits: Limits, seed: int, reference: Profile | None) -> None:
         self._dataset, self._limits, self._seed, self._reference = dataset, limits, seed, reference
         self._tables: dict[str, TableProfiler] = {}
+        self._alike: set[str] = set()
         self._profile: Profile | None = None
 
-    def table(self, name: str, columns: Sequence[Profiled], key: Sequence[str] = ()) -> TableProfiler:
-        """The profiler of rows of one kind; see ``TableProfiler``."""
+    def table(
+        self, name: str, columns: Sequence[Profiled], key: Sequence[str] = (), are_apart: bool = True
+    ) -> TableProfiler:
+        """The profiler of rows of one kind; see ``TableProfiler``.
+
+        Args:
+            are_apart: whether the key tells rows apart, as ids and times do. Else equal rows are no duplicates, and
+                only a rise of their share over the reference's is judged.
+        """
+        if not are_apart:
+            self._alike.add(name)
         return self._tables.setdefault(name, TableProfiler(columns, key, self._seed))
 
     def judge(self) -> None:
@@ -50,6 +63,8 @@ class Profiler:
         self._profile = Profile(self._dataset, tables, findings, compared, uncompared)
         if uncompared:
             warn("preprocess", "other columns", f"data check: {not_compared(uncompared)}")
+        for name in tables:
+            self._warn_of_swapped(name, tables[name])
         for finding in exceeded(findings):
             warn("preprocess", brief(finding), f"data check: {describe(finding)}")
         if failed := [finding for finding in findings if finding.verdict == FAILED]:
@@ -63,7 +78,7 @@ class Profiler:
 
     def _findings(self, name: str, ours: Table) -> Iterator[Finding]:
         theirs = self._reference.tables.get(name) if self._reference else None
-        if ours.duplicates is not None:
+        if ours.duplicates is not None and (theirs or name not in self._alike):
             usual = theirs.duplicates or 0.0 if theirs else 0.0
             yield replace(self._judged(DUPLICATES, name, "", ours.duplicates - usual), usual=usual)
         if theirs is None:
@@ -86,6 +101,23 @@ class Profiler:
                 share = new_values(own.values, ref.values)
                 if share is not None:
                     yield self._judged(NEW, name, column, share)
+
+    def _warn_of_swapped(self, name: str, ours: Table) -> None:
+        """Warns of a column whose ids are all unknown in it, and known in another one of the reference."""
+        theirs = self._reference.tables.get(name) if self._reference else None
+        known = {column: own.values for column, own in theirs.columns.items() if own.values} if theirs else {}
+        for column, other in permutations(known, 2):
+            own = ours.columns[column].values if column in ours.columns else None
+            if own is None or new_values(own, known[column]) != 1:
+                continue
+            new = new_values(own, known[other])
+            if new is not None and new < _SWAPPED:
+                warn(
+                    "preprocess",
+                    f"columns of {name}",
+                    f"{name}: no value of column {column} is one of it in the reference, and {1 - new:.0%} are of "
+                    f"column {other} there; are the columns swapped?",
+                )
 
     def _uncompared(self, tables: Mapping[str, Table]) -> Iterator[str]:
         """Tables, and columns of common tables, that the data and the reference do not have alike."""

@@ -296,9 +296,12 @@ class Cluster:
         return [event for event in events if event["involvedObject"].get("name", "").startswith(f"{name}-")]
 
     def log(
-        self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None
+        self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None, container: str = ""
     ) -> Iterator[str]:
         """Lines of a pod's log, each as "timestamp text".
+
+        Args:
+            container: whose log; empty is the only one.
 
         Raises:
             Expired: the connection broke.
@@ -306,6 +309,7 @@ class Cluster:
         """
         query = {"follow": str(follow).lower(), "timestamps": "true", "sinceSeconds": since_seconds, "tailLines": tail}
         given = {name: value for name, value in query.items() if value is not None}
+        given |= {"container": container} if container else {}
         for line in self._stream(f"{self._core}/pods/{pod}/log", given, _TIMEOUT):
             yield line.decode(errors="replace")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from components.errors import KfrecError
 from components.workflows.partitions import name_within
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 # In the metadata section ``encoding``: the parameters by which ``DatasetDefinition.histories`` reads newer raw files.
 READING = "reading"
 UserHistories: TypeAlias = "Iterator[tuple[pa.Array, pa.Array]]"
-"""Batches of users' ids, string ``[n]``, and of their items, oldest first, list of string ``[n]``."""
+"""Batches of users' ids, string ``[n]``, and of their items, oldest first, list of string ``[n]``, or of their events;
+see ``components.datasets.event_lists``."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ class PreprocessJob:
             that knows the truth behind its labels can tell from them the best possible metrics on the test split.
             Preprocessing records these as ``best`` in the metadata section ``encoding``, such as ``best: {auc: 0.82}``,
             and the evaluation shows them beside the model's.
+        since: histories have only events from this moment on, in nanoseconds since 1970; None is all.
     """
 
     parameters: Any
@@ -138,6 +140,25 @@ class PreprocessJob:
     scheduler: str
     profiler: Profiler
     generation: Any | None = None
+    since: int | None = None
+
+
+class LabelledRows(NamedTuple):
+    """How rows that a model has answered become raw files, once their labels are known.
+
+    The tables have the columns that the model read, as they came, and those below.
+
+    Attributes:
+        label: column of the label, 0 or 1.
+        time: column of the time of the answer.
+        group: column of the request's id, where samples of one request are ranked against each other; empty is none.
+        files: content of the files beside the tables, by name.
+    """
+
+    label: str
+    time: str
+    group: str = ""
+    files: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -153,6 +174,10 @@ class DatasetDefinition:
             including ``train`` and ``test``.
         lengths: takes the preprocess parameters and returns the list length of each channel of lists. Before the first
             step starts, a model that needs another channel is refused, and so is one that rejects the lengths.
+        task: the task that all its samples serve, which is proposed in place of one that they do not serve.
+        lacks: takes the source of the raw files, empty if it is not known yet, and the preprocess parameters, and
+            returns the channels that the samples certainly lack, as far as that is known before the first step. A task
+            that needs one of them is refused then.
         raw_rows: takes a model's feature specification and the names of its input features, and returns its encoder of
             raw rows; None if models of the data set take encoded features only. Preprocessing records the data set's
             name as ``dataset`` in the metadata section ``encoding``.
@@ -161,6 +186,8 @@ class DatasetDefinition:
             Preprocessing records the parameters that it needs as ``reading`` in the metadata section ``encoding``.
         first_schema: takes a raw file and the name of its label, which may be empty, and returns the first text of a
             schema that preprocessing needs; None if it needs none.
+        labelled_rows: takes a model's feature specification and the columns that it reads, and returns how rows that it
+            has answered become raw files; None if raw files are no rows.
         no_raw_rows: why there are no ``raw_rows``, in half a sentence.
         defaults: defaults of the steps' parameters, by pipeline name, that override those of the task and of the steps.
         local_defaults: the same for ``kfrec run``, from any source.
@@ -174,9 +201,12 @@ class DatasetDefinition:
     sampling: type
     preprocess: Callable[[PreprocessJob], Mapping[str, int]]
     lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}
+    task: str = ""
+    lacks: Callable[[str, Any], Collection[str]] = lambda source, parameters: ()
     raw_rows: Callable[[FeatureSpec, Collection[str]], RawRows] | None = None
     histories: Callable[[PreprocessJob], UserHistories] | None = None
     first_schema: Callable[[Path, str], str] | None = None
+    labelled_rows: Callable[[FeatureSpec, Collection[str]], LabelledRows] | None = None
     no_raw_rows: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -185,3 +215,8 @@ class DatasetDefinition:
     def refits(self) -> bool:
         """Whether preprocessing can let everything train: its parameters have ``components.parameters.REFITTING``."""
         return any(each.name == "refitting" for each in fields(self.sampling))
+
+    @property
+    def grows(self) -> bool:
+        """Whether a vocabulary can grow: the parameters have ``components.datasets.growing.Growing``."""
+        return any(each.name == "vocabulary_slack" for each in fields(self.sampling))

@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 TEXT, TEXTS, VALUE = "text", "texts", "value"
 # Column roles, used to recommend items to a user.
 USER, HISTORY, CANDIDATE = "user", "history", "candidate"
+# Roles of columns that tell more: lists beside the history, and values of the event to score, such as its device.
+BESIDE, CONTEXT = "beside", "context"
 # Separates the texts of a list in a plain-text file.
 SEPARATOR = "|"
+# The text of a list of none.
+NOTHING = "[]"
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class RawColumn:
 
     Attributes:
         kind: one of TEXT, TEXTS and VALUE.
-        role: one of USER, HISTORY and CANDIDATE, or empty.
+        role: one of USER, HISTORY, CANDIDATE, BESIDE and CONTEXT, or empty.
     """
 
     name: str
@@ -100,7 +104,7 @@ class Answering(Protocol):
 def listed(value: Any) -> list[str | None]:
     """A history as a list: of a list itself, of text its parts, of None nothing."""
     if isinstance(value, str):
-        return [part for part in value.split(SEPARATOR) if part]
+        return [part for part in value.split(SEPARATOR) if part and value != NOTHING]
     return [] if value is None else list(value)
 
 

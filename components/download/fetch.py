@@ -15,7 +15,7 @@ from typing import Any
 from components.download.shelf import CacheShelf, EarlierOutput, is_current, origin_of
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import Damaged, ObjectInfo, Retry, Store, check_arrived, fetch_file
+from components.storage import Bounded, Damaged, ObjectInfo, Retry, Store, check_arrived, fetch_file
 from components.storage.packed import is_packed, packed_rows
 from components.workflows.partitions import name_within
 
@@ -24,24 +24,27 @@ _MAGIC = b"\x1f\x8b"
 _FICLONE = 0x40049409  # linux/fs.h; the fcntl module has no name for it.
 
 
-def count_lines(path: Path, label: str) -> int:
+def count_lines(path: Path, label: str, advance: Callable[[int], None] = lambda count: None) -> int:
     """Reads a file to its end, decompressing a .gz or .zip, and returns how many lines, or rows of parquet, it has.
 
     Args:
         label: its name for messages.
+        advance: called with each number of bytes that were read; all of them, the size of the file.
 
     Raises:
         KfrecError: it is not gzip data, damaged, or ends too early.
     """
+    lines, last, size, consumed = 0, b"\n", path.stat().st_size, 0
     if is_packed(label):
+        advance(size)
         return packed_rows(path, label)
-    lines, last, size = 0, b"\n", path.stat().st_size
-    with path.open("rb") as file, progress(f"checking {Path(label).name}", size, "bytes") as bar:
+    with path.open("rb") as file:
         try:
             stream = gzip.GzipFile(fileobj=file) if label.lower().endswith(".gz") else file
             while block := stream.read(_BLOCK):
                 lines, last = lines + block.count(b"\n"), block[-1:]
-                bar.advance(file.tell() - bar.done)
+                advance(file.tell() - consumed)
+                consumed = file.tell()
             if stream is not file and not size:
                 raise EOFError
         except EOFError:
@@ -83,7 +86,7 @@ class Fetcher:
         if missing:
             sizes = [info.size for info in missing]
             total = None if None in sizes else sum(size or 0 for size in sizes)
-            received = _Bounded(self.store.uri, self.limit)
+            received = Bounded(self.store.uri, self.limit)
             received.require(total or 0)
             with progress(f"downloading {len(missing)} files", total, "bytes") as bar:
 
@@ -132,25 +135,6 @@ class Fetcher:
             begin=lambda info: self.shelf.begin(partial, origin_of(url, info)),
         )
         return info, self.shelf.finish(local)
-
-
-class _Bounded:
-    """Counts received bytes up to a limit."""
-
-    def __init__(self, uri: str, limit: int) -> None:
-        self._uri, self._limit, self._count = uri, limit, 0
-
-    def advance(self, count: int) -> None:
-        self._count += count
-        self.require(self._count)
-
-    def require(self, size: int) -> None:
-        """Raises KfrecError if the size exceeds the limit."""
-        if size > self._limit:
-            raise KfrecError(
-                f"{self._uri}: the files have more than {self._limit / 1e9:g} GB; choose fewer with files, or raise "
-                "largest_download"
-            )
 
 
 def _check(partial: Path, info: ObjectInfo, url: str) -> None:

@@ -88,7 +88,9 @@ class CacheShelf:
         resumable = bool(origin["version"] or origin["checksum"])
         if not (resumable and path.is_file() and self.origin(path) == origin):
             path.unlink(missing_ok=True)
-            _note(path).write_text(json.dumps(origin, indent=2) + "\n")
+            _note(path).unlink(missing_ok=True)
+            with _note(path).open("x") as note:  # through no link that another user of a shared cache has made
+                note.write(json.dumps(origin, indent=2) + "\n")
 
     def finish(self, name: str) -> Path:
         """Turns the partial file into the finished one; an older one is replaced."""

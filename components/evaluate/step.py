@@ -17,6 +17,7 @@ from components.artifacts import Artifact, publishing
 from components.artifacts.notes import read_notes
 from components.checks import PROFILE
 from components.checks.profile import Profile, read_profile
+from components.checks.profiler import format_time
 from components.datasets.raw_rows import CANDIDATE
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
@@ -36,11 +37,13 @@ from components.scoring import (
     score_split,
     scoring_translation,
 )
+from components.scoring.admitted import admitted_rows
 from components.scoring.predictions import raw_ids, write_predictions
 from components.scoring.ranked_users import rank_test_users
 from components.steps.catalog import EvaluateParameters
 from components.steps.recorded import recorded
 from components.tasks import Measured, Scores, TaskDefinition, missing_column
+from components.tasks.controls import NO_INTERVAL
 from components.tracking.data import data_name, log_extensions, log_lineage, log_profile, log_splits, metric_name
 from components.tracking.run import TrackedRun, tracked_run
 from components.tracking.trained import complete_training
@@ -68,13 +71,14 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             log_profile(tracked, inputs["tfrecord"], profile)
         tracked.log_step(parameters, "evaluate")
         log_extensions(tracked, recorded(parameters))
-        task = registry.task(parameters.task)
+        task = registry.task(parameters.task).at(vars(parameters))
         exported = load_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
         if lacking := missing_column(spec, task.kept):
             raise KfrecError(lacking)
         lookups = scoring_translation(spec, exported)
         scores = score_split(spec, exported, task.kept, batch_size=parameters.evaluation_batch_size, lookups=lookups)
+        scores = replace(scores, kept={**scores.kept, **admitted_rows(spec)})
         task.require(scores, tfrecord)
         controls = task.controls(spec, parameters)
         if controls is not None:
@@ -101,7 +105,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             (staging.path / "report.html").write_text(render(task.story(measured), facts, task.metrics))
             staging.rows["test"] = scores.rows
         _track(tracked, measured, evaluation)
-    return {**staging.rows, "summary": _headline(measured.metrics, task, evaluation)}
+    return {**staging.rows, "metrics": measured.metrics, "summary": _headline(measured.metrics, task, evaluation)}
 
 
 def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
@@ -207,6 +211,17 @@ def _facts(
     trained_rows = spec.metadata.get("train", {}).get("rows")
     if trained_rows is not None:
         data["train rows"] = f"{trained_rows:,}"
+    data |= {name.replace("_", " "): ", ".join(kinds) for name, kinds in spec.kinds.items()}
+    encoding = spec.metadata.get("encoding") or {}
+    data |= {f"values {name}": f"{encoding[name]:,}" for name in ("admitted", "evicted") if name in encoding}
+    if "unknown_share" in encoding:
+        data["unknown in the test split"] = f"{encoding['unknown_share']:.2%} of the values"
+    for reason, number in encoding.get("left_out", {}).items():
+        if number:
+            data[f"left out of the test, {reason.replace('_', ' ')}"] = f"{number:,} last events of users"
+    for name, what in (("train_end", "trained on events before"), ("test_begin", "judged on events from")):
+        if name in spec.cuts:
+            data[what] = format_time(spec.cuts[name] / 1e9)
     origins = {name: artifact.digest for name, artifact in inputs.items()}
     origins |= {f"{name} ← {of}": digest for name, artifact in inputs.items() for of, digest in artifact.inputs.items()}
     name = str(model.parameters.get("model_type", ""))
@@ -247,7 +262,10 @@ def _headline(metrics: Mapping[str, Any], task: TaskDefinition, evaluation: Path
         shown.append(f"test {metric.label} {metrics[name]:.4f}")
         if f"{name}_low" in metrics:
             low, high = metrics[f"{name}_low"], metrics[f"{name}_high"]
-            shown[-1] += f" ({100 * CONFIDENCE:g} % interval {low:.4f} to {high:.4f})"
+            ends = NO_INTERVAL if low is None else f"{100 * CONFIDENCE:g} % interval {low:.4f} to {high:.4f}"
+            shown[-1] += f" ({ends})"
+    if "test_positives" in metrics:
+        shown.append(f"{metrics['test_positives']:,} positives")
     remarks = "".join(f"; {remark}" for remark in task.remarks(metrics))
     return f"{', '.join(shown)}{remarks}; report {evaluation / 'report.html'}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.errors import KfrecError
-from components.feature_spec.spec import BOOL, COLUMNS, LARGEST_ID, TRAIN, Channel, Feature, FeatureSpec, is_id
+from components.feature_spec.spec import BOOL, COLUMNS, FLOAT, LARGEST_ID, TRAIN, Channel, Feature, FeatureSpec, is_id
 from components.feature_spec.vocabulary import (
     NEGATIVE_SUFFIX,
     POSITIVE_SUFFIX,
@@ -85,6 +86,24 @@ def positional_spec(
         noted[VOCABULARY] = described
     kept = {channel: tuple(listed) for channel, listed in channels.items() if listed}
     return FeatureSpec(features, {}, kept, {**noted, **metadata}, folder)
+
+
+def with_days(spec: FeatureSpec, name: str) -> FeatureSpec:
+    """A specification of ``positional_spec`` with the list of days, the column ``name``."""
+    return replace(
+        spec,
+        features={**spec.features, name: Feature(name, "int32", None, _MEASURED)},
+        channels={**spec.channels, Channel.DAYS: (name,)},
+    )
+
+
+def with_weights(spec: FeatureSpec, name: str, is_list: bool) -> FeatureSpec:
+    """A specification of ``positional_spec`` with the weights of targets, the column ``name``."""
+    return replace(
+        spec,
+        features={**spec.features, name: Feature(name, FLOAT, None, _MEASURED if is_list else None)},
+        channels={**spec.channels, Channel.WEIGHT: (name,)},
+    )
 
 
 def read_positional(folder: Path, number_of_user_features: int) -> FeatureSpec:

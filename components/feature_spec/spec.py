@@ -13,7 +13,7 @@ The file has four sections: ``feature_spec`` (features and their metadata), ``so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +31,10 @@ COLUMNS = "columns"
 FLOAT, BOOL = "float32", "bool"
 # The splits. Data need no validation split: training then holds out a part of its samples.
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
+# Notes about kinds of events; see ``FeatureSpec.kinds``.
+_KINDS = ("target_kinds", "context_kinds")
+# Notes about the split; see ``FeatureSpec.cuts``.
+_CUTS = ("train_end", "test_begin")
 # Feature dtypes; records store floats as float lists, and all others as int64 lists.
 DTYPES = ("int64", "int32", "int16", "int8", "uint8", BOOL, FLOAT)
 # Ids are int32, and a table has an extra row for padding.
@@ -52,6 +56,14 @@ class Channel:
         TARGET: ``target_item_features``, ids of the candidate; 0 does not occur.
         POSITIVE: ``positive_history``, a list of ids for each of the target's features, equally long in a sample.
         NEGATIVE: ``negative_history``, the same of sampled items, which only training reads.
+        DAYS: ``days``, a list of numbers: how many of the user's days each item of the positive history is before the
+            target; what pads is a day before the first item. Only training reads it.
+        EVENTS: ``event_history``, lists of ids that tell more of the events of the positive history, such as a device
+            or an interval of prices; one for each of its items.
+        CONTEXT: ``target_event``, ids of what of these is known of the target before it is chosen.
+        WEIGHT: ``weight``, how much the target counts in the loss, a number of at least 0; or a list of how much each
+            item of the positive history counts as one, and then the target, for models that learn from each. Only
+            training reads it.
     """
 
     LABEL = "label"
@@ -64,6 +76,10 @@ class Channel:
     TARGET = "target_item_features"
     POSITIVE = "positive_history"
     NEGATIVE = "negative_history"
+    DAYS = "days"
+    EVENTS = "event_history"
+    CONTEXT = "target_event"
+    WEIGHT = "weight"
 
 
 @dataclass(frozen=True)
@@ -206,8 +222,15 @@ class FeatureSpec:
 
         It is not where ``sampling`` of the metadata section ``encoding`` names other target_kinds than context_kinds.
         """
-        targets, context = (set(self._sampling.get(name, ())) for name in ("target_kinds", "context_kinds"))
+        targets, context = (set(self.kinds.get(name, ())) for name in _KINDS)
         return targets == context
+
+    @property
+    def kinds(self) -> Mapping[str, Sequence[str]]:
+        """The kinds of events that are targets, ``target_kinds``, and in histories, ``context_kinds``, where not all
+        are.
+        """
+        return {name: self._sampling[name] for name in _KINDS if name in self._sampling}
 
     @property
     def counts_targets(self) -> bool:
@@ -216,6 +239,13 @@ class FeatureSpec:
         They are not with other kinds of events in histories, and not of events with weights.
         """
         return self.learns_histories and not self._sampling.get("weighted")
+
+    @property
+    def cuts(self) -> Mapping[str, int]:
+        """The moments, in nanoseconds since 1970, before which events train, ``train_end``, and from which they test,
+        ``test_begin``; empty without a split by time.
+        """
+        return {name: int(self._sampling[name]) for name in _CUTS if name in self._sampling}
 
     @property
     def _sampling(self) -> Mapping[str, Any]:

@@ -124,6 +124,44 @@ def read_counts(spec: FeatureSpec, vocabulary: Vocabulary) -> np.ndarray | None:
     return recent + _SMOOTHING * trained / max(trained.sum(), 1.0)
 
 
+def read_recent(spec: FeatureSpec, feature: str) -> np.ndarray | None:
+    """How often the last days of training have each value of a feature, by the column ``recent`` of its vocabulary.
+
+    Returns:
+        float64 ``[cardinality + 1]``, by id; None without a vocabulary or the column.
+
+    Raises:
+        KfrecError: the file is missing or damaged.
+    """
+    vocabulary = spec.vocabulary_of(feature)
+    if vocabulary is None:
+        return None
+    ids, _ = read_values(spec, vocabulary)
+    path = spec.folder / vocabulary.file
+    if "recent" not in pq.read_schema(path).names:
+        return None
+    counts = np.zeros((spec.features[feature].cardinality or 0) + 1)
+    counts[ids] = read_bounded(path, ["recent"])["recent"].to_numpy()
+    return counts
+
+
+def read_trained(spec: FeatureSpec, vocabulary: Vocabulary) -> np.ndarray:
+    """How often the training data have the value of each id, by the column ``reviews``.
+
+    Returns:
+        float64, by id; 0 for an id without a value, and 1 for the others of a vocabulary without counts.
+
+    Raises:
+        KfrecError: the file is missing or damaged.
+    """
+    ids, _ = read_values(spec, vocabulary)
+    path = spec.folder / vocabulary.file
+    has_counts = "reviews" in pq.read_schema(path).names
+    counts = np.zeros(max(int(ids.max(initial=0)), vocabulary.unknown) + 1)
+    counts[ids] = read_bounded(path, ["reviews"])["reviews"].to_numpy() if has_counts else 1
+    return counts
+
+
 def names_of(spec: FeatureSpec, feature: str, ids: np.ndarray) -> dict[int, str]:
     """The values of some ids of a feature; empty where it has no vocabulary. Ids that it lacks are left out.
 
@@ -173,13 +211,21 @@ def encoding_values(
     Raises:
         KfrecError: the file is missing, its ids do not run from ``first``, or a value is missing or duplicated.
     """
+    ids, values = encoding_ids(path, remedy, read)
+    if not np.array_equal(ids, np.arange(first, first + len(ids))):
+        raise KfrecError(f"{path}: its ids are not consecutive from {first}; {remedy}")
+    return values
+
+
+def encoding_ids(
+    path: Path, remedy: str, read: Callable[[pa.ChunkedArray], pa.Array] = _texts
+) -> tuple[np.ndarray, pa.Array]:
+    """The ids of a vocabulary, as they are in its file, and their values; as ``encoding_values``."""
     try:
         table = read_bounded(path, ["id", "value"])
         values = read(table["value"])
     except (FileNotFoundError, pa.ArrowException, KeyError):
         raise KfrecError(f"{path}: missing or not a vocabulary; {remedy}") from None
-    if not np.array_equal(table["id"].to_numpy(), np.arange(first, first + len(table))):
-        raise KfrecError(f"{path}: its ids are not consecutive from {first}; {remedy}")
     if values.null_count or pc.count_distinct(values).as_py() != len(values):
         raise KfrecError(f"{path}: a value is missing or duplicated; {remedy}")
-    return values
+    return table["id"].to_numpy(), values

@@ -5,6 +5,7 @@
         uid: {file: vocabulary/uid.parquet, unknown: 2, features: [uid]}
         item: {file: vocabulary/item.parquet, unknown: 2, features: [item_trgt, item_pos, item_neg]}
         tokens: {file: vocabulary/tokens.parquet, unknown: 1, features: [input_ids], exact: true}
+        event_price: {file: vocabulary/event_price.parquet, unknown: 2, features: [...], intervals: true}
 
 A file has the columns id and value (string). Features that share a table of ids share a vocabulary.
 """
@@ -20,6 +21,8 @@ from components.errors import KfrecError
 
 # The folder of the files, in the artifact of every step.
 VOCABULARY = "vocabulary"
+# What a vocabulary may state, see ``Vocabulary``.
+_MARKS = ("exact", "intervals")
 # The id of an unseen value in NVTabular's Categorify.
 NVTABULAR_UNKNOWN = 2
 # What the positional layout appends to the name of an item feature: the target, the positive and the negative history.
@@ -41,6 +44,7 @@ class Vocabulary:
         unknown: the id of an out-of-vocabulary value; 0 where unknown values share the id of padding.
         exact: whether a model of these ids reads no others. Ids of users or items are translated from one vocabulary to
             another; tokens are not, since another vocabulary splits words otherwise.
+        intervals: whether the values are lower bounds of intervals of numbers, ascending.
     """
 
     name: str
@@ -48,10 +52,11 @@ class Vocabulary:
     unknown: int
     features: tuple[str, ...]
     exact: bool = False
+    intervals: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         body = {"file": self.file, "unknown": self.unknown, "features": list(self.features)}
-        return {**body, "exact": True} if self.exact else body
+        return {**body, **{name: True for name in _MARKS if getattr(self, name)}}
 
 
 def positional_vocabulary(name: str, file: str, features: Collection[str]) -> Vocabulary:
@@ -92,10 +97,11 @@ def _vocabulary(path: Path, name: str, entry: Any, features: Collection[str]) ->
     for feature in named:
         if feature not in features:
             raise KfrecError(f"{path}: vocabulary {name} names {feature}, which feature_spec does not describe")
-    exact = entry.get("exact", False)
-    if not isinstance(exact, bool):
-        raise KfrecError(f"{path}: vocabulary {name} has exact {exact!r}; give true or false")
-    return Vocabulary(name, entry["file"], unknown, tuple(named), exact)
+    marks = {mark: entry.get(mark, False) for mark in _MARKS}
+    for mark, value in marks.items():
+        if not isinstance(value, bool):
+            raise KfrecError(f"{path}: vocabulary {name} has {mark} {value!r}; give true or false")
+    return Vocabulary(name, entry["file"], unknown, tuple(named), **marks)
 
 
 def _require_one_each(path: Path, vocabularies: Iterable[Vocabulary]) -> None:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components import registry
 from components.artifacts import publishing
 from components.checks import PROFILE
-from components.find.versions import data_versions, natural_order, new_rows
+from components.feature_spec.living import grows
+from components.find.interval import Interval, has_checkpoints, nights_since_full, since
+from components.find.versions import DataVersion, data_versions, natural_order, new_rows, until
 from components.progress import warn
+from components.secrets import without_password
 from components.steps.catalog import FindParameters
 from components.steps.recorded import recorded
 from components.tracking.champion import (
     DATA_VERSION,
+    MODEL,
     ROWS,
     FilesGone,
     champion_of,
@@ -43,15 +47,17 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
 
     Returns:
         ``versions`` found; ``proceed`` and the ``occasion`` in a sentence; ``source`` and ``data_version`` of the
-        newest data; ``workflow``, ``warm_start_path`` and ``reference_profile``, each where the champion is, or empty.
+        newest data, and the ``files`` to read of the source, empty for all; ``workflow``, ``warm_start_path`` and
+        ``reference_profile``, each where the champion is, or empty; ``continue_path``, where its checkpoints are.
 
     Raises:
-        KfrecError: no prefix, no data version, no model registry, or a champion of another task.
+        KfrecError: no prefix, no data version until ``data_until``, no model registry, or a champion of another task.
     """
     from mlflow.exceptions import MlflowException
 
     dataset = registry.dataset(parameters.dataset)
-    versions, passed_over = data_versions(parameters.data_prefix, dataset.raw)
+    every, passed_over = data_versions(parameters.data_prefix, dataset.raw)
+    versions = until(every, parameters.data_until)
     for line in passed_over:
         warn("find", "skipped folder", line)
     newest = versions[-1]
@@ -67,28 +73,98 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
             known,
             parameters.minimum_new_rows,
             parameters.force,
-            lambda enough: new_rows(newest, there[known.data_version], enough),
+            lambda: _rows_of(versions, there[known.data_version], parameters),
         )
-        print(verdict.occasion, flush=True)
         with publishing(champion, step="find", parameters=recorded(parameters)) as staging:
             fetched = verdict.proceed and current is not None and _fetch(client, parameters, current, staging.path)
+            night = _night(client, parameters, versions, known, current if fetched else None, staging.path)
+            occasion = " ".join(filter(None, (verdict.occasion, night.what if verdict.proceed else "")))
+            print(occasion, flush=True)
             note = {"version": known.champion, "data_version": known.data_version, "rows": known.rows}
             (staging.path / NOTE).write_text(json.dumps(note, indent=2) + "\n")
             staging.rows["versions"] = len(versions)
     except MlflowException as error:
         raise unusable(client.tracking_uri, error) from error
     location = (parameters.champion_uri or str(champion.absolute())) if fetched else ""
-    has_vocabulary = fetched and (champion / "vocabulary").is_dir()
+    keeps = night.continues or (parameters.keep_vocabulary and not parameters.full_every)
     return {
         **staging.rows,
         "proceed": verdict.proceed,
-        "occasion": verdict.occasion,
-        "source": newest.uri,
+        "occasion": occasion,
+        "source": night.source,
         "data_version": newest.name,
-        "workflow": location if parameters.keep_vocabulary and has_vocabulary else "",
-        "warm_start_path": location if parameters.warm_start else "",
+        "workflow": location if keeps and fetched and (champion / "vocabulary").is_dir() else "",
+        "warm_start_path": location if parameters.warm_start and not night.continues else "",
         "reference_profile": location if fetched and (champion / PROFILE).is_file() else "",
+        "files": night.files,
+        "continue_path": night.continues,
     }
+
+
+@dataclass(frozen=True)
+class _Night:
+    """What a training reads.
+
+    Attributes:
+        files: of the source; empty for all.
+        continues: where the checkpoints are that it continues, empty for none.
+        what: the same in a sentence, empty for the newest version alone.
+    """
+
+    source: str
+    files: str = ""
+    continues: str = ""
+    what: str = ""
+
+
+def _rows_of(versions: Sequence[DataVersion], champions: DataVersion, parameters: FindParameters) -> int:
+    """New rows of the newest version, or of all since the champion's if each holds new rows alone."""
+    later = since(versions, champions.name, 0).versions[1:] if parameters.full_every else versions[-1:]
+    return sum(new_rows(version, champions) for version in later)
+
+
+def _night(
+    client: MlflowClient,
+    parameters: FindParameters,
+    versions: Sequence[DataVersion],
+    known: Known,
+    current: ModelVersion | None,
+    champion: Path,
+) -> _Night:
+    """What tonight's training reads.
+
+    Args:
+        current: the champion, if its files were fetched into ``champion``.
+    """
+    if not parameters.full_every:
+        return _Night(versions[-1].uri)
+    every = _Night(parameters.data_prefix, Interval(versions).files)
+
+    def full(why: str) -> _Night:
+        return replace(every, what=f"All {len(versions)} versions train, {why}.")
+
+    if current is None:
+        return full("since there is no champion to continue")
+    held = judged_twin(client, current)
+    model, nights = held.tags.get(MODEL, ""), nights_since_full(versions_of(client, parameters.registered_model))
+    if not grows(champion):
+        return full("since the champion's vocabulary cannot grow")
+    if not known.is_there or natural_order(versions[-1].name) <= natural_order(known.data_version):
+        return full("since there is no version after the champion's to continue with")
+    if known.data_version == versions[0].name and len(versions[0].files) == 1:
+        return full("since the champion's version is one file, of which a part tested it and the rest has trained")
+    if nights + 1 >= parameters.full_every:
+        return full(f"as once in {parameters.full_every} nights")
+    if not has_checkpoints(model):
+        return full(
+            f"since the champion's checkpoints are not at {without_password(model) or 'a known place'} any more"
+        )
+    has_histories = registry.dataset(parameters.dataset).histories is not None
+    interval = since(
+        versions, known.data_version, parameters.replay_share, parameters.history_versions if has_histories else 0
+    )
+    what = f"The training continues version {held.version} with {interval}."
+    return _Night(parameters.data_prefix, interval.files, model, what)
 
 
 def _known(client: MlflowClient, name: str, current: Any, there: Collection[str]) -> Known:
@@ -148,12 +224,12 @@ class Verdict:
     occasion: str
 
 
-def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Callable[[int], int]) -> Verdict:
+def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Callable[[], int]) -> Verdict:
     """Decides about the newest version.
 
     Args:
         minimum_new: rows required that the champion's data lack.
-        count: counts its rows that the champion's data lack, up to a limit.
+        count: counts its rows that the champion's data lack.
     """
     if force:
         return Verdict(True, f"Data version {newest}: training was requested with force.")
@@ -173,13 +249,11 @@ def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Call
         return Verdict(
             True, f"Data version {newest}: the champion's {known.data_version} is gone, so all of this counts as new."
         )
-    rows = count(minimum_new)
+    rows = count()
     if rows < minimum_new:
         return Verdict(
             False,
             f"Too little is new: data version {newest} has {rows:,} rows that the champion's {known.data_version} "
             f"lacks, and at least {minimum_new:,} are asked for.",
         )
-    return Verdict(
-        True, f"Data version {newest} has at least {minimum_new:,} rows that the champion's {known.data_version} lacks."
-    )
+    return Verdict(True, f"Data version {newest} has {rows:,} rows that the champion's {known.data_version} lacks.")

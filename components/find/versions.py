@@ -5,34 +5,57 @@ from __future__ import annotations
 import re
 import tempfile
 import zlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from components.datasets import RawContract
+from components.datasets.definition import TABLES
 from components.errors import KfrecError
+from components.find.rows import row_hashes
 from components.storage import Changed, Retry, Store, Unavailable, fetch_file, is_uri, open_store
 from components.storage.packed import is_packed, lines, read_packed
 from components.storage.store import Checksum
 
 _RETRY = Retry(5)
+_BUCKETS = 64
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class DataVersion:
-    """One version of the data."""
+    """One version of the data.
+
+    Attributes:
+        files: names of those whose rows measure the amount of data.
+        are_tables: whether these are tables of any type, whose rows are compared by content.
+    """
 
     name: str
     uri: str
     files: tuple[str, ...]
+    are_tables: bool
 
 
 def natural_order(name: str) -> list[tuple[int, int, str]]:
     """A key that sorts names with their numbers as numbers: v9 before v10, 2026-11-02 before 2026-11-10."""
     parts = re.split(r"(\d+)", name)
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts if part]
+
+
+def until(versions: Sequence[DataVersion], last: str) -> list[DataVersion]:
+    """The versions up to one, by the order of their names; all without a ``last``.
+
+    Raises:
+        KfrecError: all are later.
+    """
+    among = [version for version in versions if not last or natural_order(version.name) <= natural_order(last)]
+    if not among:
+        raise KfrecError(f"parameter data_until={last}: the oldest data version, {versions[0].uri}, is later")
+    return among
 
 
 def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion], list[str]]:
@@ -56,7 +79,8 @@ def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion]
         if lacking := contract.lacking(there):
             passed_over.append(f"{uri}: skipped, it has no {lacking.example}")
         else:
-            versions.append(DataVersion(name, uri, tuple(file for file in there if contract.kinds[0].matches(file))))
+            kind = contract.kinds[0]
+            versions.append(DataVersion(name, uri, tuple(filter(kind.matches, there)), kind == TABLES))
     if not versions:
         seen = f" ({passed_over[0]})" if passed_over else ""
         raise KfrecError(
@@ -66,27 +90,43 @@ def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion]
     return versions, passed_over
 
 
-def new_rows(version: DataVersion, earlier: DataVersion, enough: int) -> int:
-    """Rows of a version that an earlier one lacks; counting stops at ``enough``.
+def new_rows(version: DataVersion, earlier: DataVersion) -> int:
+    """Rows of a version that an earlier one lacks, wherever in the files they are and however these are named.
 
-    Rows are compared by 64-bit hashes of their text, wherever in the files they are, so that a window that rolls on
-    brings only what is new. Packed files are fetched, others streamed. Memory holds 8 bytes for each earlier row.
+    Rows of tables are compared by content, as ``row_hashes``, those of other text line by line, both by 64-bit hashes:
+    of a billion rows, one is taken for another one with a probability of a few percent. The hashes lie in temporary
+    files, 8 bytes a row; memory holds those of one file, and one in 64 of all.
 
     Raises:
         KfrecError: a file is damaged or cannot be read.
     """
     store, other = open_store(version.uri), open_store(earlier.uri)
-    sums = {(name, _checksum(other, name)) for name in earlier.files}
-    changed = [name for name in version.files if (name, _checksum(store, name) or "unknown") not in sums]
-    if not changed or not enough:
+    sums = {_checksum(other, name) for name in earlier.files} - {None}
+    changed = [name for name in version.files if _checksum(store, name) not in sums]
+    if not changed:
         return 0
-    known = np.unique(np.concatenate([np.zeros(0, np.int64), *_hashes(other, earlier.files)]))
-    total = 0
-    for hashes in _hashes(store, changed):
-        total += len(hashes) - int(np.isin(hashes, known).sum())
-        if total >= enough:
-            return enough
-    return total
+    with tempfile.TemporaryDirectory(prefix="kfrec-find-") as folder:
+        known = _write_buckets(Path(folder, "known"), _hashes(other, earlier.files, earlier.are_tables))
+        found = _write_buckets(Path(folder, "found"), _hashes(store, changed, version.are_tables))
+        return sum(int((~np.isin(_read(new), _read(old))).sum()) for new, old in zip(found, known, strict=True))
+
+
+def _write_buckets(folder: Path, hashes: Iterable[np.ndarray]) -> list[Path]:
+    """Writes hashes, int64, to the file of their last bits."""
+    folder.mkdir()
+    paths = [folder / str(bucket) for bucket in range(_BUCKETS)]
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("wb")) for path in paths]
+        for block in hashes:
+            order = np.argsort(block % _BUCKETS, kind="stable")
+            ends = np.cumsum(np.bincount(block % _BUCKETS, minlength=_BUCKETS))
+            for file, part in zip(files, np.split(block[order], ends[:-1]), strict=True):
+                file.write(part.tobytes())
+    return paths
+
+
+def _read(path: Path) -> np.ndarray:
+    return np.fromfile(path, np.int64)
 
 
 def _names(store: Store) -> list[str]:
@@ -98,19 +138,47 @@ def _checksum(store: Store, name: str) -> Checksum | None:
     return _RETRY.call(store.url(name), store.stat, name).checksum
 
 
-def _hashes(store: Store, names: Sequence[str]) -> Iterator[np.ndarray]:
+def _hashes(store: Store, names: Sequence[str], are_tables: bool) -> Iterator[np.ndarray]:
     """A hash of each row of files, block by block; it holds in this process only."""
     for name in names:
-        for rows in _packed(store, name) if is_packed(name) else lines(_text(store, name)):
-            yield np.fromiter(map(hash, rows), np.int64, len(rows))
+        rows = _of_table(store, name) if are_tables else None
+        if rows is None:
+            yield from map(
+                _of_lines, _packed(store, name) if is_packed(name) else lines(_text(store, name), store.url(name))
+            )
+        else:
+            yield from rows
+
+
+def _of_table(store: Store, name: str) -> list[np.ndarray] | None:
+    """The hashes of a table; None if it needs a schema to be read, such as one with other quotes."""
+    with _local(store, name) as path:
+        try:
+            return [hashes.view(np.int64) for hashes in row_hashes(path)]
+        except KfrecError:
+            return None
+
+
+def _of_lines(rows: Sequence[Hashable]) -> np.ndarray:
+    return np.fromiter(map(hash, rows), np.int64, len(rows))
 
 
 def _packed(store: Store, name: str) -> Iterator[Sequence[Hashable]]:
-    """The rows of a file that must be fetched whole."""
-    with tempfile.TemporaryDirectory(prefix="kfrec-find-") as folder:
-        path, info = Path(folder) / "file", _RETRY.call(store.url(name), store.stat, name)
-        fetch_file(store, _RETRY, info, path)
+    """The rows of a file that must be read whole."""
+    with _local(store, name) as path:
         yield from read_packed(path, store.url(name))
+
+
+@contextmanager
+def _local(store: Store, name: str) -> Iterator[Path]:
+    """A file here, fetched where it is elsewhere; no folder above it is named KEY=VALUE."""
+    with tempfile.TemporaryDirectory(prefix="kfrec-find-") as folder:
+        path, here = Path(folder) / Path(name).name, store.path(name)
+        if here is None:
+            fetch_file(store, _RETRY, _RETRY.call(store.url(name), store.stat, name), path)
+        else:
+            path.symlink_to(here.absolute())
+        yield path
 
 
 def _blocks(store: Store, name: str) -> Iterator[bytes]:
@@ -142,9 +210,10 @@ def _text(store: Store, name: str) -> Iterator[bytes]:
     try:
         for block in blocks:
             while block:
-                yield member.decompress(block)
-                block = member.unused_data
+                yield member.decompress(block, _BLOCK)
+                block = member.unconsumed_tail or member.unused_data
                 if member.eof:
                     member = zlib.decompressobj(wbits=31)
+        yield member.flush()
     except zlib.error as error:
         raise KfrecError(f"{store.url(name)}: not a valid gzip file ({error}); upload it again") from None

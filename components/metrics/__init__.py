@@ -4,9 +4,21 @@ Throughout, ``labels`` are 0 or 1, higher ``scores`` mean a more likely 1, and b
 """
 
 from components.metrics.band import RocBands, roc_bands
-from components.metrics.bootstrap import CONFIDENCE, Interval, ResampledAuc, auc_interval, mean_interval, resampled_auc
+from components.metrics.bootstrap import (
+    CONFIDENCE,
+    FEWEST,
+    Interval,
+    ResampledAuc,
+    auc_interval,
+    fewest_units,
+    mean_interval,
+    percentile_ends,
+    rarer_units,
+    resampled_auc,
+)
 from components.metrics.calibration import Calibration, calibration
 from components.metrics.curves import auc_of_histograms, precision_recall_curve, roc_auc, roc_curve
 from components.metrics.delong import delong_interval
-from components.metrics.grouped import FEWEST, GroupedAuc, auc_by_bucket, auc_by_group, grouped_auc
+from components.metrics.grouped import GroupedAuc, auc_by_bucket, auc_by_group, grouped_auc
+from components.metrics.lists import ListFigures
 from components.metrics.mean_average_precision import RankedGroups

@@ -75,13 +75,8 @@ def _share_below(others: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return np.asarray(beaten / (2 * len(ranked)))
 
 
-def units_in(units: np.ndarray) -> int:
-    """The number of distinct small integers."""
-    return int(np.count_nonzero(np.bincount(units)))
-
-
 def _corrected(units: np.ndarray) -> float:
-    count = units_in(units)
+    count = int(np.count_nonzero(np.bincount(units)))
     return count / (count - 1)
 
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from components.metrics.bootstrap import FEWEST, rarer_units
 from components.metrics.curves import roc_auc
-from components.metrics.delong import delong_interval, units_in
-
-# Minimum number of users, or samples, per class for an interval of a group's AUC.
-FEWEST = 10
+from components.metrics.delong import delong_interval
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ def _members(groups: np.ndarray) -> list[np.ndarray]:
 
 def _measured(positive: np.ndarray, scores: np.ndarray, units: np.ndarray) -> dict[str, Any]:
     result: dict[str, Any] = {"rows": len(positive), "clicked": int(positive.sum())}
-    if min(units_in(units[positive]), units_in(units[~positive])) < FEWEST:
+    if rarer_units(positive, units) < FEWEST:
         auc = roc_auc(positive, scores)
         return {**result, "auc": None if np.isnan(auc) else auc, "low": None, "high": None}
     interval = delong_interval(positive, scores, units)

@@ -20,6 +20,8 @@ class SequenceChannels:
         positive: features of the items the user chose, left-padded with 0, oldest first.
         negative: features of items the user did not choose, aligned with the newest positive ones; may be empty.
         unknown_user: the ids of an unknown user, one for each feature; 0 without a vocabulary.
+        events: what is told of the events of the positive history; may be empty.
+        context: what is told of the target's event; may be empty.
     """
 
     user: tuple[Feature, ...]
@@ -28,11 +30,14 @@ class SequenceChannels:
     negative: tuple[Feature, ...]
     length: int
     unknown_user: tuple[int, ...]
+    events: tuple[Feature, ...] = ()
+    context: tuple[Feature, ...] = ()
 
     @property
     def serving_features(self) -> tuple[str, ...]:
         """Names of the features that scoring needs."""
-        return tuple(feature.name for feature in (*self.user, *self.target, *self.positive))
+        read = (*self.user, *self.target, *self.positive, *self.events, *self.context)
+        return tuple(feature.name for feature in read)
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
@@ -55,14 +60,19 @@ def read_channels(spec: FeatureSpec, *, negatives: bool) -> SequenceChannels:
     negative = spec.channel(Channel.NEGATIVE) if negatives else ()
     if not target:
         raise KfrecError(f"{path}: channel {Channel.TARGET} is empty; name at least one feature of the item")
-    for feature in (*user, *target, *positive, *negative):
+    events, context = (
+        spec.channel(name) if name in spec.channels else () for name in (Channel.EVENTS, Channel.CONTEXT)
+    )
+    for feature in (*user, *target, *positive, *negative, *events, *context):
         if feature.cardinality is None:
             raise KfrecError(f"{path}: feature {feature.name} has no cardinality; give its largest id")
     for name, features in ((Channel.POSITIVE, positive), (Channel.NEGATIVE, negative)):
         if features or name == Channel.POSITIVE or negatives:
             _check_pairs(f"{path}: channel {name}", features, target)
-            _check_one_length(f"{path}: channel {name}", features)
-    for feature in (*user, *target):
+            _check_one_length(f"{path}: channel {name}", features, features[0])
+    if events:
+        _check_one_length(f"{path}: channel {Channel.EVENTS}", events, positive[0])
+    for feature in (*user, *target, *context):
         if feature.length is not None:
             raise KfrecError(
                 f"{path}: feature {feature.name} has dimensions [{feature.length}], but a user or target feature is "
@@ -70,7 +80,7 @@ def read_channels(spec: FeatureSpec, *, negatives: bool) -> SequenceChannels:
             )
     vocabularies = [spec.vocabulary_of(feature.name) for feature in user]
     unknown = tuple(vocabulary.unknown if vocabulary else 0 for vocabulary in vocabularies)
-    return SequenceChannels(user, target, positive, negative, positive[0].length or 0, unknown)
+    return SequenceChannels(user, target, positive, negative, positive[0].length or 0, unknown, events, context)
 
 
 def _check_pairs(where: str, history: tuple[Feature, ...], target: tuple[Feature, ...]) -> None:
@@ -88,13 +98,13 @@ def _check_pairs(where: str, history: tuple[Feature, ...], target: tuple[Feature
             )
 
 
-def _check_one_length(where: str, history: tuple[Feature, ...]) -> None:
+def _check_one_length(where: str, history: tuple[Feature, ...], first: Feature) -> None:
     for feature in history:
         if feature.length is None:
             raise KfrecError(f"{where}: {feature.name} has no dimensions; give the history's length, such as [100]")
-        if feature.length != history[0].length:
+        if feature.length != first.length:
             raise KfrecError(
-                f"{where}: {feature.name} has length {feature.length}, but {history[0].name} has {history[0].length}; "
+                f"{where}: {feature.name} has length {feature.length}, but {first.name} has {first.length}; "
                 "all features of a history need one length"
             )
 

@@ -61,7 +61,8 @@ class ModelDefinition:
         dataset_defaults: data set to the defaults of the pipelines on it, by pipeline parameter, wherever they run.
         retrieves: whether it finds the candidates of a ranking model, by vectors of users and items or by scores of all
             items; see ``--after``.
-        is_baseline: whether it is a baseline itself, which the gate does not ask to beat the task's.
+        is_baseline: whether it is a baseline itself, which the gate asks to be above guessing, not above the task's
+            baseline.
     """
 
     name: str

@@ -102,6 +102,11 @@ class EncoderParameters:
             )
 
 
+def heads_of(parameters: Mapping[str, Any]) -> int:
+    """Attention heads of a model that was trained with these parameters."""
+    return int(parameters.get("attention_heads") or PUBLISHED[str(parameters.get("electra_size", BASE))].heads)
+
+
 # Parameters that a model has in common with the one whose weights it starts from.
 SIZES = (
     "electra_size",

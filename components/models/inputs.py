@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -11,6 +13,7 @@ from components.feature_spec import Feature
 from components.models.channels import SequenceChannels
 from components.models.layers.dropout import Dropout
 from components.models.layers.embedding import FusedEmbedding
+from components.models.layers.event_embedding import EventEmbedding
 from components.models.layers.repetition import Repetition
 from components.models.layers.weights import Weights
 from components.models.sequences import trims_histories
@@ -21,14 +24,17 @@ class EmbeddedBatch(NamedTuple):
 
     Attributes:
         target: ``[B, D]``.
-        user: ``[B, width of a user]``.
+        user: ``[B, user_width]``, what is told of the target's event with it.
         long: the oldest items as table row indices, ``[B, L, F]``; L is None if histories are trimmed.
         long_mask: bool ``[B, L]``, false at padding.
-        short: the newest items, time-major ``[S, B, D]``, so that a recurrence step reads a contiguous block.
+        short: the newest items, with what is told of their events, time-major ``[S, B, D]``, so that a recurrence step
+            reads a contiguous block.
         short_mask: bool ``[B, S]``, false at padding.
         candidates: for each of the newest items but the last, the next item and, with negatives, the sampled negative:
             ``[1 or 2, S - 1, B, D]``.
         repetition: the counts of ``Repetition``, ``[B, width]``; empty without it.
+        long_events: what is told of the events of the oldest items, to add to their embeddings, ``[B, L, D]``; None
+            without.
     """
 
     target: tf.Tensor
@@ -39,10 +45,18 @@ class EmbeddedBatch(NamedTuple):
     short_mask: tf.Tensor
     candidates: tf.Tensor
     repetition: tuple[tf.Tensor, ...]
+    long_events: tf.Tensor | None
+
+
+def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    return parts[0] if len(parts) == 1 else tf.concat(parts, -1)
 
 
 class SequenceInputs(tf.Module):
     """Splits the history into a long and a short one and embeds all but the long one, by far the largest.
+
+    What is told of an item's event, such as its device, is added to the item's embedding. What is told of the target's
+    event goes with the user, as the context does in Zhou et al., https://arxiv.org/abs/1706.06978.
 
     Args:
         short_length: number of newest items in the short history; the rest is the long one. May be 0.
@@ -75,12 +89,22 @@ class SequenceInputs(tf.Module):
         self._short_length = short_length
         self._dtype = dtype
         self.embedding = FusedEmbedding(weights.scope("embedding"), channels.cardinalities, embedding_dim, dtype)
-        self.tables = {
+        self.item_width = embedding_dim * len(channels.target)
+        self.user_width = embedding_dim * (len(channels.user) + bool(channels.context))
+        told = (
+            ("events", channels.events, self.item_width),
+            ("context", channels.context, embedding_dim),
+        )
+        self.events, self.context = (
+            EventEmbedding(weights.scope(scope), features, width, dtype) if features else None
+            for scope, features, width in told
+        )
+        of_ids = {
             feature.name: self.embedding.table_of(index)
             for index, feature in enumerate((*channels.target, *channels.user))
         }
-        self.item_width = embedding_dim * len(channels.target)
-        self.user_width = embedding_dim * len(channels.user)
+        of_events = [each.tables for each in (self.events, self.context) if each]
+        self.tables = reduce(or_, of_events, of_ids)
 
     def __call__(
         self, features: Mapping[str, tf.Tensor], *, training: bool = False, negatives: bool = False
@@ -105,23 +129,31 @@ class SequenceInputs(tf.Module):
             newest = slice((channels.negative[0].length or 0) - self._short_length + 1, None)
             following.append(self._rows(features, channels.negative, newest, time_first=True))
         target = self.embedding(self._rows(features, channels.target))
+        parts = []
         if channels.user:
             known = self._forgotten(features) if training and self.user_dropout else features
-            user = self.embedding(self._rows(known, channels.user, first_table=len(channels.target)))
-        else:
-            user = tf.zeros([tf.shape(target)[0], 0], target.dtype)
-        if user.shape[0] == 1:  # of all targets
-            user = tf.repeat(user, tf.shape(target)[0], 0)
+            parts.append(self.embedding(self._rows(known, channels.user, first_table=len(channels.target))))
+        if self.context:
+            parts.append(self.context(features))
+        # Of one user, or of each target.
+        parts = [tf.repeat(part, tf.shape(target)[0], 0) if part.shape[0] == 1 else part for part in parts]
+        newest = self.embedding(short, has_padding=True)
         return EmbeddedBatch(
             target=target,
-            user=user,
+            user=_joined(parts) if parts else tf.zeros([tf.shape(target)[0], 0], target.dtype),
             long=long,
             long_mask=long[..., 0] > 0,
-            short=self.embedding(short, has_padding=True),
+            short=newest + self._newest_events(history, boundary) if self.events else newest,
             short_mask=tf.transpose(short[..., 0]) > 0,
             candidates=self.embedding(tf.stack(following), has_padding=True),
             repetition=(tf.cast(self.repetition(features), self._dtype),) if self.repetition else (),
+            long_events=self.events(history, slice(0, boundary)) if self.events else None,
         )
+
+    def _newest_events(self, history: Mapping[str, tf.Tensor], boundary: int | tf.Tensor) -> tf.Tensor:
+        """What is told of the events of the newest items, ``[S, B, D]``."""
+        assert self.events is not None
+        return tf.transpose(self.events(history, slice(boundary, None)), [1, 0, 2])
 
     def _forgotten(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The user's features, those of a random share of the samples with their unknown ids."""
@@ -138,7 +170,7 @@ class SequenceInputs(tf.Module):
 
         Keeps the short history and at least one position of the long one.
         """
-        names = [feature.name for feature in self._channels.positive]
+        names = [feature.name for feature in (*self._channels.positive, *self._channels.events)]
         used = tf.cast(tf.reduce_any(features[names[0]] > 0, 0), tf.int64)
         padding = tf.reduce_sum(tf.cast(tf.cumsum(used) == 0, tf.int64))
         most = max(self._channels.length - self._short_length - 1, 0)

@@ -38,16 +38,16 @@ def loss_of(terms: Iterable[LossTerm]) -> tf.Tensor:
     return tf.add_n([term.weight * tf.math.divide_no_nan(sum_of(term.total), sum_of(term.count)) for term in terms])
 
 
-def sum_of(values: tf.Tensor, counted: tf.Tensor | None = None) -> tf.Tensor:
+def sum_of(values: tf.Tensor, weights: tf.Tensor | None = None) -> tf.Tensor:
     """The sum of the totals or the counts of a term.
 
     Args:
         values: float32 ``[B]``.
-        counted: float32 mask ``[B]``, 0 for padding samples; None for no mask.
+        weights: how much each sample counts, float32 ``[B]``, 0 for padding samples; None for all alike.
     """
     import tensorflow as tf
 
-    return tf.reduce_sum(values if counted is None else values * counted)
+    return tf.reduce_sum(values if weights is None else values * weights)
 
 
 def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0, part: str = "") -> LossTerm:

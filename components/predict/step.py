@@ -10,13 +10,14 @@ from typing import Any
 
 from components.artifacts import publishing
 from components.errors import KfrecError
-from components.predict.formats import RowsFile, format_of, has_format, rows_file
-from components.predict.model import named_model
-from components.predict.scoring import Counts, require_ours, score_file
+from components.inference.formats import RowsFile, format_of, has_format, rows_file
+from components.inference.model import named_model
+from components.inference.scoring import Counts, require_ours, score_file
 from components.scoring.raw import RawModel
+from components.served_rows.batch import batch_log
 from components.steps.catalog import PredictParameters
 from components.steps.recorded import recorded
-from components.storage import Retry, Store, fetch_file, open_store
+from components.storage import Bounded, Retry, Store, fetch_file, open_store
 
 # In the names of files that this step writes beside its input, and does not read.
 SCORES = ".scores"
@@ -35,20 +36,21 @@ def run(parameters: PredictParameters, *, predictions: Path) -> Mapping[str, Any
     """
     store, names = _files(parameters.rows)
     total = Counts()
+    received = Bounded(parameters.rows, round(parameters.largest_download * 1e9))
     reads = [path.parent for name in names[:1] if (path := store.path(name))]
     with (
         named_model(parameters.model_version) as named,
         publishing(predictions, step="predict", parameters=recorded(parameters), reads=reads) as staging,
+        batch_log(parameters.log, named.name, named.registered) as log,
     ):
         if parameters.beside:
-            _require_replaceable(store, names, named.raw, staging.scratch)
+            _require_replaceable(store, names, named.raw, staging.scratch, received)
         for name in names:
             target = staging.path / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            with _on_this_machine(store, name, staging.scratch / Path(name).name) as (source, version):
-                counts = score_file(
-                    named.raw, source, target, rows_file(target), parameters.prediction_batch_size, f"scoring {name}"
-                )
+            with _on_this_machine(store, name, staging.scratch / Path(name).name, received) as (source, version):
+                size = parameters.prediction_batch_size
+                counts = score_file(named.raw, source, target, rows_file(target), size, f"scoring {name}", log)
             total.merge(counts)
             staging.origins[name] = {"source": store.url(name), "version": version}
         note = {"model": named.description, "rows": total.rows, "unknown_ids": total.unknown}
@@ -94,7 +96,7 @@ def _is_input(name: str) -> bool:
     return not base.startswith((".", "_")) and not base[: -len(format_of(base))].endswith(SCORES)
 
 
-def _require_replaceable(store: Store, names: list[str], model: RawModel, scratch: Path) -> None:
+def _require_replaceable(store: Store, names: list[str], model: RawModel, scratch: Path, received: Bounded) -> None:
     """Checks that existing score files beside the rows were written by kfrec.
 
     Raises:
@@ -107,19 +109,19 @@ def _require_replaceable(store: Store, names: list[str], model: RawModel, scratc
         if path := store.path(name):
             require_ours(path, [], model.outputs)
         elif name in there:
-            with _on_this_machine(store, name, scratch / Path(name).name) as (held, _):
+            with _on_this_machine(store, name, scratch / Path(name).name, received) as (held, _):
                 require_ours(held.path, [], model.outputs)
 
 
 @contextmanager
-def _on_this_machine(store: Store, name: str, scratch: Path) -> Iterator[tuple[RowsFile, str]]:
+def _on_this_machine(store: Store, name: str, scratch: Path, received: Bounded) -> Iterator[tuple[RowsFile, str]]:
     """The file, fetched if remote, and its version; errors name its source."""
     info = _RETRY.call(store.url(name), store.stat, name)
     path = store.path(name)
     if path is not None:
         yield rows_file(path), info.version
         return
-    fetched = fetch_file(store, _RETRY, info, scratch)
+    fetched = fetch_file(store, _RETRY, info, scratch, advance=received.advance)
     try:
         yield rows_file(scratch), fetched.version
     except KfrecError as error:

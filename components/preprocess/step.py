@@ -39,7 +39,7 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         KfrecError: bad input, or a data check that stops the run; an earlier ``parquet`` stays as it was.
     """
     dataset = registry.dataset(parameters.dataset)
-    artifact = open_input(raw, steps=("download",))
+    artifact = open_input(raw, steps=("download", "feedback"))
     with (
         _naming_the_source(artifact),
         publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=recorded(parameters)) as staging,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +20,8 @@ from components.scoring.predictions import FILENAME as PREDICTIONS
 from components.scoring.predictions import read_predictions
 from components.steps.catalog import RegisterParameters
 from components.tasks import Scores, TaskDefinition, difference_of, measured_with
-from components.tracking.champion import download_version, judged_twin, other_task
+from components.tasks.controls import NO_INTERVAL
+from components.tracking.champion import CHALLENGER, CHAMPION, download_version, judged_twin, other_task
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -42,7 +42,7 @@ class Candidate:
 
     Attributes:
         evaluated: the evaluate step's parameters.
-        is_baseline: whether it is a baseline itself, which nothing is held against but its score.
+        is_baseline: whether it is a baseline itself, which need not beat the built-in one.
     """
 
     parameters: RegisterParameters
@@ -56,17 +56,29 @@ class Candidate:
 
     def against(self, registry: Registry, champion: ModelVersion | None) -> Verdict:
         """Compares it with a version of the registry; None is no champion."""
-        task = self.task
-        vetoes = () if self.is_baseline else tuple(task.vetoes(self.metrics, self.parameters))
+        verdict = self._against(registry, champion)
+        decision = replace(verdict.decision, positives=self.metrics.get("test_positives"))
+        is_next = champion is not None and decision.alias == CHAMPION
+        if is_next and (days := self.parameters.promote_after_days):
+            reason = (
+                f"{decision.reason} It becomes the champion when feedback finds it better on {days} days of served "
+                "rows, too."
+            )
+            decision = replace(decision, alias=CHALLENGER, reason=reason, after_days=days)
+        return verdict._replace(decision=decision)
+
+    def _against(self, registry: Registry, champion: ModelVersion | None) -> Verdict:
+        task, vetoes = self.task, self._vetoes()
         if champion is None:
-            return Verdict(without_champion(task.primary, self.score, task.floor(self.parameters), vetoes))
+            floor, guessing = task.floor(self.parameters), task.guessing(self.metrics)
+            return Verdict(without_champion(task.primary, self.score, floor, vetoes, guessing=guessing))
         number = int(champion.version)
         if other := other_task(registry.client, champion, task.name):
             why = f"its task is {other} and this model's is {task.name}, so register this model under another name"
             return Verdict(not_comparable(task.primary, self.score, number, why))
         try:
             theirs = self.scores_of_version(registry, number)
-            ours = dataclasses.replace(theirs, outputs=read_predictions(self.evaluation / PREDICTIONS).outputs)
+            ours = replace(theirs, outputs=read_predictions(self.evaluation / PREDICTIONS).outputs)
             _require_equal_shapes(ours, theirs)
             difference = difference_of(
                 task,
@@ -81,6 +93,16 @@ class Candidate:
             return Verdict(not_comparable(task.primary, self.score, number, str(error)))
         decision = against_champion(number, difference, margin=self.parameters.promotion_margin, vetoes=vetoes)
         return Verdict(decision, sections)
+
+    def _vetoes(self) -> Sequence[str]:
+        """The reasons against it whatever its score; without an interval of its score that is the only one."""
+        primary = self.task.primary
+        if self.metrics.get(f"test_{primary.name}_low", self.score) is None:
+            positives = self.metrics.get("test_positives")
+            those = "" if positives is None else f"; the test split has {positives:,} positives"
+            return [f"the test {primary.label} {self.score:.4f} has {NO_INTERVAL}{those}"]
+        against_baseline = () if self.is_baseline else self.task.baseline_vetoes(self.metrics, self.parameters)
+        return [*self.task.vetoes(self.metrics, self.parameters), *against_baseline]
 
     def scores_of_version(self, registry: Registry, number: int) -> Scores:
         """The scores of the test split by a version of the registry, of a refit by its judged twin.
@@ -111,7 +133,7 @@ class Candidate:
             scores = score_split(self.spec, model, self.task.kept, batch_size=size, lookups=lookups, title=title)
         except NotFinite:
             raise Unscored("it returns scores that are not finite numbers") from None
-        return dataclasses.replace(scores, outputs=_Outputs(scores.outputs))
+        return replace(scores, outputs=_Outputs(scores.outputs))
 
 
 class Unscored(Exception):

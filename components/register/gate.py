@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.tasks import Difference, Metric
-from components.tracking.champion import CHAMPION
+from components.tracking.champion import CHALLENGER, CHAMPION
 
-CHALLENGER = "challenger"
-_BY_HAND = "to replace that champion nevertheless, move the alias champion to this version in MLflow"
+_BY_HAND = "to replace that champion nevertheless, promote this version with kfrec promote"
 
 
 @dataclass(frozen=True)
@@ -22,12 +21,15 @@ class Decision:
     """The promotion decision about a model, and its reason.
 
     Attributes:
-        alias: "champion" or "challenger".
+        alias: "champion" or "challenger"; "awaiting-approval" of a champion-to-be that a person is to approve.
         score: the model's.
         champion_version: of the compared champion, None without a champion.
         champion_score: the champion's on the same test set, None if it could not be measured.
         difference: score - champion_score, None if it is not finite.
-        confidence_interval: of the difference, low and high, None if one is not finite.
+        confidence_interval: of the difference, low and high, None if there is none or one is not finite.
+        positives: test samples of label 1, None of other tasks.
+        after_days: days of live rows on which it is to be better before feedback makes it the champion; 0 for one that
+            does not wait.
     """
 
     alias: str
@@ -38,6 +40,8 @@ class Decision:
     champion_score: float | None = None
     difference: float | None = None
     confidence_interval: tuple[float, float] | None = None
+    positives: int | None = None
+    after_days: int = 0
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Decision:
@@ -45,22 +49,27 @@ class Decision:
         return Decision(**{**body, "confidence_interval": tuple(interval) if interval else None})
 
 
-def without_champion(metric: Metric, score: float, floor: float, vetoes: Sequence[str] = ()) -> Decision:
-    """Decides about a model without a champion: it must be better than ``floor``.
+def without_champion(
+    metric: Metric, score: float, floor: float, vetoes: Sequence[str] = (), *, guessing: float = 0.0
+) -> Decision:
+    """Decides about a model without a champion: it must be better than guessing by more than ``floor``.
 
     Args:
         floor: to beat; a ceiling where lower is better.
+        guessing: the metric of guessing, which is added to the floor.
         vetoes: further reasons against the model, each a clause such as "it is not better than the baseline".
     """
     side, bound = ("above", "floor") if metric.higher_is_better else ("below", "ceiling")
+    limit = f"{side} the {bound} of {guessing + floor:g}"
+    limit += f", {floor:g} above guessing" if guessing else ""
     against = list(vetoes)
     if not math.isfinite(score):
         against.insert(0, f"the test {metric.label} is {score}, not a finite number")
-    elif not (score > floor if metric.higher_is_better else score < floor):
-        against.insert(0, f"the test {metric.label} {score:.4f} is not {side} the {bound} of {floor:g}")
+    elif not (score > guessing + floor if metric.higher_is_better else score < guessing + floor):
+        against.insert(0, f"the test {metric.label} {score:.4f} is not {limit}")
     if against:
         return Decision(CHALLENGER, f"There is no champion, but {'; '.join(against)}.", f"test_{metric.name}", score)
-    reason = f"There was no champion and the test {metric.label} {score:.4f} is {side} the {bound} of {floor:g}."
+    reason = f"There was no champion and the test {metric.label} {score:.4f} is {limit}."
     return Decision(CHAMPION, reason, f"test_{metric.name}", score)
 
 
@@ -105,6 +114,7 @@ def against_champion(
         verdict = "which may be chance, because the interval reaches zero"
     else:
         verdict, is_better = f"which is at least the margin of {margin:g} and more than chance", True
+    ends = None if difference.has_too_few else (interval.low, interval.high)
     against = f"{', but' if is_better else '; also,'} {'; '.join(vetoes)}" if vetoes else ""
     return Decision(
         CHAMPION if is_better and not vetoes else CHALLENGER,
@@ -114,5 +124,5 @@ def against_champion(
         difference.score,
         champion_version,
         difference.rival_score,
-        *((interval.estimate, (interval.low, interval.high)) if difference.is_finite else ()),
+        *((interval.estimate, ends) if difference.is_finite else ()),
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from components.contract import PROBABILITY
-from components.datasets.raw_rows import CANDIDATE, HISTORY, TEXT, TEXTS, USER, VALUE, SampledNegatives
+from components.datasets.raw_rows import BESIDE, CANDIDATE, CONTEXT, HISTORY, USER, VALUE, SampledNegatives
 from components.errors import KfrecError
 from components.scoring import ExportedModel, RawModel, raw_model
 from components.scoring.catalogue import Catalogue
@@ -60,16 +60,16 @@ def _of_rows(model: RawModel) -> Logged:
     import pandas as pd
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, Schema, TensorSpec
-    from mlflow.types.schema import AnyType, Array
+    from mlflow.types.schema import AnyType
 
-    kinds: dict[str, Any] = {TEXT: DataType.string, TEXTS: Array(DataType.string), VALUE: AnyType()}
+    # Text and integers are ids, alone and in lists, which no other type of MLflow says.
     inputs: list[ColSpec | TensorSpec] = [
-        ColSpec(kinds[column.kind], column.name, required=column.kind != VALUE and column.role != CANDIDATE)
+        ColSpec(AnyType(), column.name, required=column.kind != VALUE and column.role != CANDIDATE)
         for column in model.columns
     ]
     ranks = model.column_of(CANDIDATE) is not None
     if ranks and model.column_of(USER) is None:
-        inputs.append(ColSpec(DataType.string, USER, required=False))
+        inputs.append(ColSpec(AnyType(), USER, required=False))
     returned = model.nothing()
     outputs: list[ColSpec | TensorSpec] = [ColSpec(_kind_of(values), name) for name, values in returned.items()]
     outputs.append(ColSpec(DataType.integer, UNKNOWN))
@@ -89,19 +89,18 @@ def logged_pair(pair: Pair) -> Logged:
     import pandas as pd
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, Schema
-    from mlflow.types.schema import Array
+    from mlflow.types.schema import AnyType
 
     ranker = pair.ranker
     user, rank, item, value, flag = columns_of(Catalogue(ranker))
-    read = [column for column in ranker.columns if column.role in (USER, HISTORY)]
-    kinds: dict[str, Any] = {TEXT: DataType.string, TEXTS: Array(DataType.string)}
+    read = [column for column in ranker.columns if column.role in (USER, HISTORY, BESIDE, CONTEXT)]
     returned = {user: DataType.string, rank: DataType.integer, item: DataType.string}
     returned |= {value: DataType.double, flag: DataType.string}
     takes = "\n".join(f"- `{column.name}`: {column.help}" for column in read)
     return Logged(
         Path(__file__).with_name("served.py"),
         ModelSignature(
-            Schema([ColSpec(kinds[column.kind], column.name) for column in read]),
+            Schema([ColSpec(AnyType(), column.name) for column in read]),
             Schema([ColSpec(kind, name) for name, kind in returned.items()]),
             ParamSchema(_of_lists(_TOP)),
         ),

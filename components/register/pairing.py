@@ -17,7 +17,7 @@ import numpy as np
 from components.contract import Metric
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
-from components.metrics import mean_interval
+from components.metrics import FEWEST, mean_interval
 from components.progress import progress
 from components.register.comparison import Verdict
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
@@ -29,7 +29,8 @@ from components.scoring.catalogue import Catalogue
 from components.scoring.choices import Choices, choices_in, ranks_of
 from components.scoring.pair import PAIR_FILES, RANKER, RETRIEVER, Pair, is_pair, load_pair, note_pair, paired
 from components.tasks import Difference
-from components.tracking.champion import champion_of, download_version, judged_twin
+from components.tasks.controls import NO_INTERVAL
+from components.tracking.champion import champion_of, download_version, judged_twin, standing
 from components.tracking.run import TrackedRun
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Registered(NamedTuple):
     @property
     def summary(self) -> str:
         """The decision in a sentence."""
-        return f"{self.name} version {self.version} is the {self.decision.alias}: {self.decision.reason}"
+        return f"{self.name} version {self.version} is {standing(self.decision.alias)}: {self.decision.reason}"
 
     @property
     def body(self) -> dict[str, Any]:
@@ -92,9 +93,11 @@ def register_pair(parameters: Any, spec: FeatureSpec, data: str, digest: str, ru
             version = registry.register(logged_pair(pair), (folder / name for name in PAIR_FILES), stages)
         registry.note(version, facts | {"data": data, "task": "pair"})
         comparison = _Comparison(parameters, choices_in(spec, parameters.pair_users), pair)
-        gate = {name: getattr(parameters, name) for name in ("pair_users", "bootstrap_samples", "confidence")}
+        decided_by = ("pair_users", "bootstrap_samples", "confidence", "approval")
+        gate = {name: getattr(parameters, name) for name in decided_by}
         basis = basis_of(digest, gate)
-        decision, _ = decide(registry, version, partial(comparison.against, registry), basis)
+        against = partial(comparison.against, registry)
+        decision, _ = decide(registry, version, against, basis, approval=parameters.approval)
         return Registered(registry.name, int(version.version), decision, facts)
 
 
@@ -154,8 +157,12 @@ class _Comparison:
         return Verdict(against_champion(number, self._difference(theirs), margin=0.0, vetoes=vetoes))
 
     def _vetoes(self) -> list[str]:
-        gain = self._difference(self.first_hits)
-        return [f"the order of its second stage is {gain} than that of the first"] if gain.interval.high < 0 else []
+        vetoes, gain = [], self._difference(self.first_hits)
+        if np.count_nonzero(self.hits) < FEWEST:
+            vetoes.append(f"the test {HIT_RATE.label} {self.hits.mean():.4f} has {NO_INTERVAL}")
+        if gain.interval.high < 0:
+            vetoes.append(f"the order of its second stage is {gain} than that of the first")
+        return vetoes
 
     def _difference(self, theirs: np.ndarray) -> Difference:
         confidence = self.parameters.confidence

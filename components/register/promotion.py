@@ -17,14 +17,21 @@ from typing import TYPE_CHECKING, Any
 from components.register.comparison import Verdict
 from components.register.gate import Decision
 from components.register.registry import Promotion, Registry
-from components.tracking.champion import CHAMPION, JUDGED_AS
+from components.steps.parameters import REQUIRED
+from components.tracking.champion import AWAITING, CHALLENGER, CHAMPION, JUDGED_AS
+from components.tracking.standing import rolled_back
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 
 def decide(
-    registry: Registry, version: ModelVersion, compare: Callable[[ModelVersion | None], Verdict], basis: str
+    registry: Registry,
+    version: ModelVersion,
+    compare: Callable[[ModelVersion | None], Verdict],
+    basis: str,
+    *,
+    approval: str,
 ) -> Verdict:
     """Decides about a version, or takes its earlier decision, and sets its alias.
 
@@ -32,11 +39,18 @@ def decide(
     About a version that is the champion already nothing is decided from another basis, nor about one whose refit is.
     Ended at any moment, it leaves one champion, which has won its comparison, and can be called again.
 
+    A version that was rolled back is not promoted, and with ``approval`` REQUIRED none is: it awaits approval.
+
     Args:
         compare: compares the version with a champion, or with None.
         basis: of ``compare``, see ``basis_of``.
+        approval: AUTOMATIC or REQUIRED.
     """
     own = int(version.version)
+
+    def judged(champion: ModelVersion | None) -> Verdict:
+        return _allowed(compare(champion), version, approval)
+
     ended = _ended(registry)
     champion = registry.champion()
     stored = registry.decision(version)
@@ -45,7 +59,7 @@ def decide(
     if stored and champion and champion.tags.get(JUDGED_AS) == str(own):
         return Verdict(stored.decision)
     holds = stored and stored.basis == basis and _number(champion) in (stored.decision.champion_version, own)
-    verdict = Verdict(stored.decision) if stored and holds else compare(champion)
+    verdict = _allowed(Verdict(stored.decision), version, approval) if stored and holds else judged(champion)
     is_overlooked = False
     while True:
         registry.begin(version, verdict.decision, basis)
@@ -53,18 +67,32 @@ def decide(
         if _number(now) not in (_number(champion), own):
             ended = _ended(registry)
             champion, is_overlooked = registry.champion(), False
-            verdict = compare(champion)
+            verdict = judged(champion)
             continue
         is_promoted = verdict.decision.alias == CHAMPION
         if champion and is_overlooked and not is_promoted and _number(now) == own:
             registry.set_alias(CHAMPION, champion)
         registry.set_alias(verdict.decision.alias, version)
         rival = _overlooked(registry, own, verdict.decision.champion_version, ended) if is_promoted else None
-        against = compare(registry.version(rival)) if rival else None
+        against = judged(registry.version(rival)) if rival else None
         if rival is None or against is None or against.decision.champion_score is None:
             registry.end(version)
             return verdict
         champion, verdict, is_overlooked = registry.version(rival), against, True
+
+
+def _allowed(verdict: Verdict, version: ModelVersion, approval: str) -> Verdict:
+    """A verdict as far as persons leave it to the gate."""
+    decision = verdict.decision
+    if decision.alias != CHAMPION:
+        return verdict
+    if why := rolled_back(version):
+        reason = f"{decision.reason} But {why}, so only kfrec promote makes it the champion again."
+        return verdict._replace(decision=dataclasses.replace(decision, alias=CHALLENGER, reason=reason))
+    if approval == REQUIRED:
+        reason = f"{decision.reason} It awaits approval, by kfrec promote."
+        return verdict._replace(decision=dataclasses.replace(decision, alias=AWAITING, reason=reason))
+    return verdict
 
 
 def basis_of(digest: str, gate: Mapping[str, Any]) -> str:

@@ -17,12 +17,12 @@ from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.register.comparison import Candidate, Unscored, Verdict
-from components.register.gate import CHALLENGER, Decision
+from components.register.gate import Decision
 from components.register.promotion import decide
 from components.register.registry import Registry
 from components.scoring import ExportedModel, load_model
 from components.tasks import Difference, difference_of, measured_with
-from components.tracking.champion import CHAMPION, JUDGED_AS
+from components.tracking.champion import CHALLENGER, CHAMPION, JUDGED_AS
 from components.training_log import TRAINING
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def publish(
         is_twin = now is not None and int(now.version) == number
         return Verdict(decision if is_twin else _superseded(candidate, number, now))
 
-    return version, decide(registry, version, against, basis).decision
+    return version, decide(registry, version, against, basis, approval=candidate.parameters.approval).decision
 
 
 def compared_with_twin(candidate: Candidate, registry: Registry, twin: int, model: Path, about: str) -> Decision:
@@ -104,6 +104,7 @@ def decided(candidate: Candidate, twin: int, difference: Difference, about: str)
     """
     label = difference.metric.label
     scores = f"{label} {difference.score:.4f} against {difference.rival_score:.4f}, {difference}"
+    # Without an interval nothing says that it is worse.
     if not difference.is_finite or difference.gain.high < 0:
         return _not_published(candidate, twin, f"on the test samples, which it has trained on, it has {scores}")
     reason = (
@@ -135,8 +136,7 @@ def trained_on(spec: FeatureSpec, training: Mapping[str, Any]) -> str:
         training: content of its training.json.
     """
     samples = f"{training.get('train_rows', 0):,} samples"
-    sampling = (spec.metadata.get("encoding") or {}).get("sampling") or {}
-    if "train_end" not in sampling:
+    if "train_end" not in spec.cuts:
         return samples
-    newest = datetime.fromtimestamp((int(sampling["train_end"]) - 1) // 10**9, UTC)
+    newest = datetime.fromtimestamp((spec.cuts["train_end"] - 1) // 10**9, UTC)
     return f"{samples} until {newest:%Y-%m-%d %H:%M}"

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from components.register.gate import CHALLENGER, Decision
+from components.register.gate import Decision
 from components.register.logged import Logged, requirements
 from components.tracking.champion import CHAMPION, champion_of, using_store_of, versions_of
 from components.tracking.run import TrackedRun
+from components.tracking.standing import DECISION, move_alias
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 MODEL_DIGEST = "kfrec.model_digest"
-DECISION = "kfrec.decision"
 # Whether a step that has stored its decision has yet to move an alias.
 _UNDERWAY = "kfrec.underway"
 # Key of a stored decision: see Stored.
@@ -156,20 +155,8 @@ class Registry:
         self.client.set_model_version_tag(self.name, held.version, _UNDERWAY, str(False))
 
     def set_alias(self, alias: str, held: ModelVersion) -> None:
-        """Gives a version the alias, in one transaction; a new champion is then no longer the challenger."""
-        from mlflow.exceptions import MlflowException
-
-        move = partial(self.client.set_registered_model_alias, self.name, alias, held.version)
-        try:
-            move()
-        except MlflowException as error:
-            if error.error_code != "BAD_REQUEST":
-                raise
-            move()  # another step has set this alias for the first time, between MLflow's look and its insert
-        if alias == CHAMPION:
-            aliases = self.client.get_registered_model(self.name).aliases
-            if str(aliases.get(CHALLENGER, "")) == str(held.version):
-                self.client.delete_registered_model_alias(self.name, CHALLENGER)
+        """Gives a version the alias; see ``components.tracking.standing.move_alias``."""
+        move_alias(self.client, self.name, alias, held.version)
 
 
 def _stored(noted: str) -> Stored:

@@ -15,26 +15,32 @@ import numpy as np
 from components import registry as registry_of
 from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.notes import read_notes
+from components.checks import PROFILE
+from components.checks.profile import read_profile
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.parameters import parameters_of
+from components.register.card import FILENAME as CARD
+from components.register.card import card
 from components.register.comparison import METRICS, Candidate
 from components.register.gate import Decision
 from components.register.logged import logged
+from components.register.page import decision_page, earlier_versions, started_from
 from components.register.pairing import Registered, register_pair
 from components.register.promotion import basis_of, decide
 from components.register.refit import publish
-from components.register.registry import Registry
-from components.report import Card, Section, Story
-from components.report.page import Facts, render
+from components.register.registry import DESCRIPTION, Registry
+from components.report import Section
+from components.report.page import Facts
 from components.scoring import ExportedModel, describe_model, open_test_split, open_trained, refusal_of_rows
 from components.scoring.model import MODEL_FILES
 from components.scoring.predictions import FILENAME as PREDICTIONS
+from components.scoring.raw import dataset_of
 from components.steps.catalog import RegisterParameters
 from components.steps.recorded import recorded
-from components.tasks import Metric, TaskDefinition
+from components.tasks import TaskDefinition
 from components.tasks.pairing import require_names
-from components.tracking.champion import CHAMPION, require_name
+from components.tracking.champion import CHAMPION, require_name, standing
 from components.tracking.data import log_extensions
 from components.tracking.run import refit_of, tracked_run
 from components.training_log import TRAINING
@@ -43,6 +49,8 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 _EXAMPLE_ROWS = 3
+# What is noted of the metadata section ``encoding``.
+_ENCODED = ("vocabulary", "out_of_vocabulary_rate", "admitted", "evicted", "replayed", "unknown_share")
 
 
 def run(
@@ -68,7 +76,7 @@ def run(
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
     inputs["evaluation"] = evaluated = _evaluation_of({} if parameters.refitting else inputs, evaluation)
     tfrecord, model, evaluation = (artifact.path for artifact in inputs.values())
-    task = registry_of.task(parameters.task)
+    task = registry_of.task(parameters.task).at(evaluated.parameters)
     metrics = read_notes(evaluation / METRICS)
     score = _score_of(evaluation, metrics, task)
     title = f"registration of {parameters.registered_model}"
@@ -81,6 +89,7 @@ def run(
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
         origin = _origin(parameters, spec)
         data = inputs["tfrecord"].data_uri or str(tfrecord.absolute())
+        trained = inputs["model"].data_uri or str(model.absolute())
 
         def registered(lineage: dict[str, Any]) -> ModelVersion:
             digest = inputs["model"].digest
@@ -89,7 +98,7 @@ def run(
                 inputs["model"].verify(MODEL_FILES)  # this step does not load it, which would detect damage
                 how = logged(exported, lambda: _example(spec, exported))
                 version = registry.register(how, (exported.folder / name for name in MODEL_FILES), digest)
-            registry.note(version, origin | {"data": data, "task": task.name} | lineage)
+            registry.note(version, origin | {"data": data, "model": trained, "task": task.name} | lineage)
             return version
 
         candidate = Candidate(
@@ -103,7 +112,8 @@ def run(
             version, decision = publish(candidate, registry, twin, exported, registered, basis)
         else:
             version = registered({})
-            decision, sections = decide(registry, version, partial(candidate.against, registry), basis)
+            against = partial(candidate.against, registry)
+            decision, sections = decide(registry, version, against, basis, approval=parameters.approval)
             pair = register_pair(parameters, spec, data, inputs["tfrecord"].digest, tracked)
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         about_pair = pair.summary if isinstance(pair, Registered) else pair
@@ -112,15 +122,20 @@ def run(
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
             facts = Facts(
                 title=parameters.registered_model,
-                data=origin,
+                data=origin | started_from(exported.parameters),
                 origins={name: artifact.digest for name, artifact in inputs.items()},
                 about="Promotion decision about",
                 written="Written by the register step of kfrec. The decision is in registration.json.",
             )
             judged = f"of version {decision.champion_version}, which was judged"
             whose = judged if parameters.refitting else "of this model"
-            page = _decision_page(int(version.version), decision, whose, sections, task.primary, facts)
+            sections = [*sections, *earlier_versions(registry, int(version.version), task.primary)]
+            page = decision_page(int(version.version), decision, whose, sections, task.primary, facts)
             (staging.path / "decision.html").write_text(page)
+            title = f"{parameters.registered_model} version {version.version}"
+            described = version.tags.get(DESCRIPTION, "")
+            profile = read_profile(tfrecord / PROFILE)
+            (staging.path / CARD).write_text(card(title, decision, described, task, spec, metrics, facts.data, profile))
             if isinstance(pair, Registered):
                 (staging.path / "pair.json").write_text(json.dumps(pair.body, indent=2) + "\n")
             staging.rows["models"] = 1
@@ -129,9 +144,15 @@ def run(
         tracked.log_metrics({name: value for name, value in numbers.items() if value is not None})
         noted = ("registered_model", "version", "alias", "reason", *origin)
         tracked.set_tags({f"kfrec.{name}": str(body[name]) for name in noted})
-        for name in ("registration.json", "decision.html", *(["pair.json"] if isinstance(pair, Registered) else [])):
+        registry.note(version, {"card": f"runs:/{tracked.id}/registration/{CARD}"})
+        for name in (
+            "registration.json",
+            "decision.html",
+            CARD,
+            *(["pair.json"] if isinstance(pair, Registered) else []),
+        ):
             tracked.log_artifact(registration / name, "registration")
-    verdict = f"{body['registered_model']} version {version.version} is the {decision.alias}: {decision.reason}"
+    verdict = f"{body['registered_model']} version {version.version} is {standing(decision.alias)}: {decision.reason}"
     refusal = refusal_of_rows(exported.spec)
     about = [f"kfrec predict will refuse it: {refusal}"] if refusal else []
     about += [about_pair] if about_pair else []
@@ -139,9 +160,10 @@ def run(
     is_published = decision.alias == CHAMPION
     if parameters.refitting:
         is_published &= int(version.version) != decision.champion_version
-    elif parameters.refit and is_published and not epochs:
-        about.append("no refit, because the model does not say after how many epochs it is exported")
-    refit = is_published and (parameters.refitting or bool(parameters.refit and epochs))
+    elif parameters.refit and is_published and (why := _why_no_refit(spec, epochs)):
+        about.append(f"no refit, because {why}")
+        is_published = False
+    refit = is_published and (parameters.refitting or parameters.refit)
     return {**staging.rows, "summary": "; ".join([verdict, *about]), "refit": refit, "epochs": epochs}
 
 
@@ -152,33 +174,18 @@ def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
     shutil.copyfile(folders["registration"] / "decision.html", page)
 
 
-def _decision_page(
-    version: int, decision: Decision, whose: str, sections: Sequence[Section], metric: Metric, facts: Facts
-) -> str:
-    """The decision with its numbers and curves, as a complete HTML document.
-
-    Args:
-        whose: the test score is, such as "of this model".
-        sections: of the task, if this step compared the model with a champion.
-    """
-    label = metric.label
-    cards = [Card(f"Test {label}", decision.score, whose, main=True)]
-    if decision.champion_score is not None:
-        cards.append(Card("Champion", decision.champion_score, f"version {decision.champion_version}"))
-    if decision.difference is not None and decision.confidence_interval is not None:
-        low, high = decision.confidence_interval
-        is_better = decision.difference >= 0 if metric.higher_is_better else decision.difference <= 0
-        # In the direction that the card names.
-        ends = sorted((low, high) if decision.difference >= 0 else (-low, -high))
-        direction = "Better by" if is_better else "Worse by"
-        cards.append(Card(direction, abs(decision.difference), f"{ends[0]:+.4f} to {ends[1]:+.4f}"))
-    story = Story(f"Version {version} is the {decision.alias}", decision.reason, cards, sections)
-    return render(story, facts, [metric])
-
-
 def _basis(parameters: RegisterParameters, task: TaskDefinition, evaluated: Artifact) -> str:
-    names = {"promotion_margin", "bootstrap_samples", "confidence"} | {p.name for p in parameters_of(task.decision)}
+    own = {"promotion_margin", "promote_after_days", "bootstrap_samples", "confidence", "approval"}
+    names = own | {p.name for p in parameters_of(task.decision)}
     return basis_of(evaluated.digest, {name: getattr(parameters, name) for name in names})
+
+
+def _why_no_refit(spec: FeatureSpec, epochs: int) -> str:
+    """Why a model cannot be trained again on everything, a clause; empty if it can."""
+    name = dataset_of(spec)
+    if name in registry_of.names(registry_of.DATASETS) and not registry_of.dataset(name).refits:
+        return f"data set {name} cannot train on what it tests on; set refit=false"
+    return "" if epochs else "the model does not say after how many epochs it is exported"
 
 
 def _is_baseline(model: ExportedModel) -> bool:
@@ -194,8 +201,7 @@ def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]
         "data_version": parameters.data_version,
         "occasion": parameters.occasion,
         "rows": encoding.get("raw_rows"),
-        "vocabulary": encoding.get("vocabulary"),
-        "out_of_vocabulary_rate": encoding.get("out_of_vocabulary_rate"),
+        **{name: encoding.get(name) for name in _ENCODED},
     }
     return {name: value for name, value in known.items() if value not in ("", None)}
 

@@ -6,16 +6,20 @@ Colours and line styles are CSS classes of the page's style sheet.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 _LONG = 30  # characters of a cell that may break
+_INTERVAL = re.compile(r" (\([-+\d.]+ to [-+\d.]+\))$")
 WIDTH, HEIGHT = 460, 320
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 46
 _TICKS = 5
-# Of a chart of intervals: widths beside the rows, and heights.
-_NAMES, _ROWS_RIGHT, _ROWS_TOP, _ROW, _ROWS_BOTTOM = 148, 52, 8, 30, 44
+# Of a chart of intervals, which fills a wide figure: its width, widths beside the rows, and heights.
+_WIDE, _NAMES, _ROWS_RIGHT, _ROWS_TOP, _ROW, _ROWS_BOTTOM = 980, 178, 62, 8, 30, 44
+# Narrower bars have small labels, and values of two digits, which three would overlap.
+_NARROW = 42
 
 
 @dataclass(frozen=True)
@@ -100,24 +104,40 @@ def bar_chart(
     """Bars from the axis' low end, each with its value on top and a note below its name.
 
     Args:
+        notes: of about eight characters, so that they do not overlap below ten bars.
         values: None omits the bar but not its name.
         bands: each value's interval, drawn as a line across the bar's end; empty draws none.
     """
     body = [_grid(None, y)]
     slot = (WIDTH - LEFT - RIGHT) / max(len(names), 1)
+    small = " small" if slot < _NARROW else ""
     for index, (name, value, note) in enumerate(zip(names, values, notes, strict=True)):
         middle = LEFT + slot * (index + 0.5)
         if value is not None:
-            body.append(_bar(middle, min(slot * 0.6, 64), name, value, note, y, bands[index] if bands else None))
-        body.append(f'<text class="tick" x="{middle:.1f}" y="{HEIGHT - BOTTOM + 16}">{escape(name)}</text>')
+            band = bands[index] if bands else None
+            shown = f'<text class="value{small}"', f"{value:.{2 if small else 3}f}"
+            body.append(_bar(middle, min(slot * 0.6, 64), name, value, shown, note, y, band))
+        body.append(f'<text class="tick{small}" x="{middle:.1f}" y="{HEIGHT - BOTTOM + 16}">{escape(name)}</text>')
         body.append(f'<text class="note" x="{middle:.1f}" y="{HEIGHT - BOTTOM + 29}">{escape(note)}</text>')
     body.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 2}">{escape(x)}</text>')
     return _svg(body)
 
 
 def _bar(
-    middle: float, width: float, name: str, value: float, note: str, y: Axis, band: tuple[float, float] | None
+    middle: float,
+    width: float,
+    name: str,
+    value: float,
+    shown: tuple[str, str],
+    note: str,
+    y: Axis,
+    band: tuple[float, float] | None,
 ) -> str:
+    """A bar.
+
+    Args:
+        shown: the beginning of the value's element, and its text.
+    """
     top, foot, label, across, above = _y(y, value), _y(y, y.low), f"{value:.4f}", "", value
     if band:
         low, high = (_y(y, end) for end in band)
@@ -130,7 +150,7 @@ def _bar(
     return (
         f'<rect class="bar" x="{middle - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
         f'height="{max(foot - top, 0):.1f}" rx="3"><title>{escape(f"{name}: {label}, {note}")}</title></rect>{across}'
-        f'<text class="value" x="{middle:.1f}" y="{_y(y, above) - 6:.1f}">{value:.3f}</text>'
+        f'{shown[0]} x="{middle:.1f}" y="{_y(y, above) - 6:.1f}">{shown[1]}</text>'
     )
 
 
@@ -165,9 +185,9 @@ def interval_chart(rows: Sequence[Row], x: Axis) -> str:
     for index, row in enumerate(rows):
         body.append(_row(row, _ROWS_TOP + _ROW * (index + 0.5), x))
     body.append(
-        f'<text class="axis" x="{(_NAMES + WIDTH - _ROWS_RIGHT) / 2:.1f}" y="{height - 8}">{escape(x.title)}</text>'
+        f'<text class="axis" x="{(_NAMES + _WIDE - _ROWS_RIGHT) / 2:.1f}" y="{height - 8}">{escape(x.title)}</text>'
     )
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(body)}</svg>'
+    return f'<svg viewBox="0 0 {_WIDE} {height}" role="img">{"".join(body)}</svg>'
 
 
 def _row(row: Row, y: float, x: Axis) -> str:
@@ -181,24 +201,28 @@ def _row(row: Row, y: float, x: Axis) -> str:
         f'<text class="tick left" x="{_NAMES - 10}" y="{y + 4:.1f}">{escape(row.name)}</text>{whisker}'
         f'<circle class="dot {row.style}" cx="{at:.1f}" cy="{y:.1f}" r="3.5">'
         f"<title>{escape(f'{row.name}: {label}')}</title></circle>"
-        f'<text class="value" x="{WIDTH - _ROWS_RIGHT / 2 + 6:.1f}" y="{y + 4:.1f}">{row.value:.4f}</text>'
+        f'<text class="value" x="{_WIDE - _ROWS_RIGHT / 2 + 6:.1f}" y="{y + 4:.1f}">{row.value:.4f}</text>'
     )
 
 
 def _row_x(axis: Axis, value: float) -> float:
-    return _NAMES + axis.at(value) * (WIDTH - _NAMES - _ROWS_RIGHT)
+    return _NAMES + axis.at(value) * (_WIDE - _NAMES - _ROWS_RIGHT)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of texts; the first column is the row header. Only long texts, such as sentences, may break."""
+    """A table of texts; the first column is the row header.
+
+    Long texts, such as sentences, may break, and values before their interval.
+    """
     cells = [("th", header), *(("td", row) for row in rows)]
     lines = ["".join(_cell(tag, text) for text in row) for tag, row in cells]
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def _cell(tag: str, text: str) -> str:
-    kind = ' class="long"' if len(text) > _LONG else ""
-    return f"<{tag}{kind}>{escape(text)}</{tag}>"
+    shown = _INTERVAL.sub(r" <span>\1</span>", escape(text))
+    kind = ' class="long"' if len(text) > _LONG or shown != escape(text) else ""
+    return f"<{tag}{kind}>{shown}</{tag}>"
 
 
 def _grid(x: Axis | None, y: Axis) -> str:

@@ -60,7 +60,7 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
         css=Markup((_HERE / "style.css").read_text()),
         cards=[*story.cards, *_speed(facts.training)],
         sections=[*first, *story.first, training, *story.sections, *facts.explanation, *last],
-        data={**facts.data, **story.data},
+        data={name: _shown(value) for name, value in {**facts.data, **story.data}.items()},
     )
 
 
@@ -180,6 +180,13 @@ def _number(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4f}"
+
+
+def _shown(value: Any) -> Any:
+    """What is known of the data, such as a rate, or a rate of each column."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else value
 
 
 def _duration(seconds: float) -> str:

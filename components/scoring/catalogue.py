@@ -24,20 +24,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.contract import LOG_LIKELIHOOD, LOGIT, LONGEST_LIST, PROBABILITY, RANKED_BY, ranked_by
+from components.datasets.event_lists import items_of, values_of
 from components.datasets.raw_rows import (
+    BESIDE,
     CANDIDATE,
+    CONTEXT,
     HISTORY,
     USER,
     Categorized,
     Encoded,
     RawColumn,
     SampledNegatives,
-    SpelledIds,
 )
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
 from components.scoring.model import ITEM_SCORES, TARGET_VECTORS, USER_VECTORS, cores, part_size
+from components.scoring.newcomers import Newcomers
 from components.scoring.popularity import Popularity
 from components.scoring.ranking import best_of
 from components.scoring.raw import RawModel
@@ -47,6 +50,8 @@ from components.scoring.split import behind
 LIKELIHOOD, LIFT = "likelihood", "lift"
 # Flags of candidates whose score is not trained.
 UNKNOWN_ITEM, UNSEEN = "unknown", "unseen"
+# Flag of candidates that appeared since the training, listed by how popular they are in their category.
+NEW_ITEM = "new"
 # Flag of a list that is of popular items, because no item of the history was in the training data.
 POPULAR = "popular"
 # Scores in memory at a time, unless one user has more candidates.
@@ -56,6 +61,8 @@ _PRODUCTS = 1 << 24
 _SMALLEST, _LARGEST = 1e-45, 1 - 2.0**-25  # probabilities that float32 tells from 0 and 1
 
 _EMPTY = {
+    BESIDE: pa.array([[]], pa.list_(pa.string())),
+    CONTEXT: pa.array([None], pa.string()),
     USER: pa.array([""], pa.string()),
     HISTORY: pa.array([[]], pa.list_(pa.string())),
     CANDIDATE: pa.array([""], pa.string()),
@@ -76,6 +83,8 @@ class Catalogue:
         candidates: values of its column of candidates; repetitions and nulls are dropped. None is every value of the
             vocabulary.
         boosts: factors of the candidates' likelihood or lift, float64 above 0, each candidate's first one; None is 1.
+        groups: names of the candidates' categories, each candidate's first one, null for none, in place of the model's;
+            None is the model's.
 
     Attributes:
         column: the model's column of candidates.
@@ -89,6 +98,8 @@ class Catalogue:
         popularity: of the candidates; None if the counts are unknown.
         keeps_seen: whether items of a history are in its list, as the model's data say.
         log_boost: the logarithm of the boosts, float64 ``[N]``, which lists add to the scores; None without boosts.
+        vectors: of the candidates, float32 ``[N, width]``, whose dot product with a user's orders them; None if the
+            model has none.
         value: name of what ``values`` returns: LIKELIHOOD; LIFT if the counts are unknown; the model's output if
             its data set samples no negatives.
         note: why the candidates are ranked by lift; else empty.
@@ -98,19 +109,27 @@ class Catalogue:
             it is ranked by neither likelihood nor lift.
     """
 
-    def __init__(self, raw: RawModel, candidates: pa.Array | None = None, boosts: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        raw: RawModel,
+        candidates: pa.Array | None = None,
+        boosts: np.ndarray | None = None,
+        groups: pa.Array | None = None,
+    ) -> None:
         self.raw, self.column = raw, candidate_column(raw)
         names = every_candidate(raw) if candidates is None else self.spelled(candidates)
         self.names = names.drop_null().unique()
         self.log_boost = None if boosts is None else np.log(boosts[pc.index_in(self.names, value_set=names).to_numpy()])
+        self._groups = None if groups is None else groups.take(pc.index_in(self.names, value_set=names))
+        self._newcomers: Newcomers | None = None
         encoded = _encoded(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
         self._output = _ranked_output(raw)
         self.keeps_seen = raw.model.spec.keeps_seen
-        self._vectors: np.ndarray | None = None
+        self.vectors: np.ndarray | None = None
         if TARGET_VECTORS in raw.model.retrieval:
-            self._vectors = raw.model.vectors_of(TARGET_VECTORS, self._features)
+            self.vectors = raw.model.vectors_of(TARGET_VECTORS, self._features)
         sampled = isinstance(raw.rows, SampledNegatives) and self._output in (LOGIT, PROBABILITY)
         self._is_probability = sampled and self._output == PROBABILITY
         self.counts = raw.rows.sampling_counts(self.names) if isinstance(raw.rows, SampledNegatives) else None
@@ -151,14 +170,41 @@ class Catalogue:
         Raises:
             KfrecError: the model keeps no categories, or all candidates have one.
         """
+        if self.known_categories is None:
+            raise KfrecError(
+                "a number per category: the model keeps no categories of items, or one for all candidates; train it on "
+                "data with categories, or leave it out"
+            )
+        return self.known_categories
+
+    @cached_property
+    def known_categories(self) -> np.ndarray | None:
+        """As ``categories``; None if the model keeps none, or all candidates have one."""
+        if self._groups is not None:
+            return self._groups.dictionary_encode("encode").indices.to_numpy().astype(np.int64)
         rows = self.raw.rows
         found = rows.categories(self.names) if isinstance(rows, Categorized) else None
-        if found is None or len(np.unique(found)) < 2:
-            kept = "keeps no categories of items" if found is None else "has one category for all candidates"
-            raise KfrecError(
-                f"a number per category: the model {kept}; train it on data with categories, or leave it out"
-            )
-        return found
+        return None if found is None or len(np.unique(found)) < 2 else found
+
+    @property
+    def lists_new(self) -> bool:
+        """Whether ``list_new`` has something to list: unknown candidates with a category, and likelihoods to share."""
+        is_unknown = self.flags == UNKNOWN_ITEM
+        return self._groups is not None and self.value == LIKELIHOOD and bool(is_unknown.any())
+
+    def list_new(self, counts: np.ndarray) -> None:
+        """Lists unknown candidates among the others, flagged NEW_ITEM; see ``components.scoring.newcomers``.
+
+        Args:
+            counts: recent events of the candidates, ``[N]``.
+        """
+        assert self._groups is not None
+        codes = self._groups.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
+        self._newcomers = Newcomers(codes, ~self.behind, self.flags == UNKNOWN_ITEM, counts)
+        self.flags, self.behind, self.level = self.flags.copy(), self.behind.copy(), self.level.copy()
+        self.flags[self._newcomers.places] = NEW_ITEM
+        self.behind[self._newcomers.places] = False
+        self.level[self._newcomers.places] = 0
 
     @property
     def scores_pairs(self) -> bool:
@@ -166,19 +212,26 @@ class Catalogue:
         return not self.raw.model.retrieval
 
     def encoded(
-        self, users: pa.Array, histories: pa.Array, excluded: np.ndarray | int = 0
+        self,
+        users: pa.Array,
+        histories: pa.Array,
+        excluded: np.ndarray | int = 0,
+        context: Mapping[str, pa.Array] | None = None,
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Users as ``scores`` takes them.
 
         Args:
             users: ids, string ``[n]``.
-            histories: lists of items, oldest first, ``[n]``.
+            histories: lists of events, oldest first, ``[n]``; see ``components.datasets.event_lists``. Values that they
+                lack are missing.
             excluded: number of further items that a first stage retrieves in vain, ``[n]``.
+            context: columns of the role CONTEXT, by name, ``[n]`` each; missing without them.
 
         Returns:
             The inputs, and the number of unknown ids of each user and history, ``[n]``.
         """
-        encoded = _encoded(self.raw, {USER: users, HISTORY: histories})
+        further = {each.name: values_of(histories, each.name) for each in self.raw.columns if each.role == BESIDE}
+        encoded = _encoded(self.raw, {USER: users, HISTORY: items_of(histories)}, {**further, **(context or {})})
         inputs = {name: encoded.features[name] for name in self.raw.model.inputs if name not in self._features}
         unknown = [lacking for name, lacking in encoded.unknown.items() if name != self.column.name]
         return inputs, np.sum(unknown, axis=0) if unknown else np.zeros(len(users), np.int32)
@@ -189,8 +242,7 @@ class Catalogue:
         Args:
             items: ids, ``[n]``.
         """
-        rows = self.raw.rows
-        return (rows.spelled(items) if isinstance(rows, SpelledIds) else items).cast(pa.large_string())
+        return self.raw.spelled(self.column.name, items)
 
     def scores(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
         """As ``blocks``, for one user after the other: float64 ``[N]``."""
@@ -208,6 +260,13 @@ class Catalogue:
             ``[users, N]``, which the caller may change; without a likelihood or a lift, the model's output. -inf is no
             candidate of the user.
         """
+        for scores in self._of_known(users, count):
+            if self._newcomers is not None:
+                self._newcomers.score(scores)
+            yield scores
+
+    def _of_known(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
+        """``blocks``, with scores of new candidates that mean nothing."""
         size = len(self.names)
         if self.raw.model.retrieval:
             yield from self._from_retrieval(users, count)
@@ -259,10 +318,10 @@ class Catalogue:
         at_once = max(1, _PRODUCTS // ((item.cardinality or 0) + 1 if of_items else max(len(self.names), 1)))
         for first in range(0, count, at_once):
             part = {name: values[first : first + at_once] for name, values in users.items()}
-            if self._vectors is None:
+            if self.vectors is None:
                 yield model.vectors_of(ITEM_SCORES, part)[:, self._features[item.name]]
             else:
-                yield model.vectors_of(USER_VECTORS, part) @ self._vectors.T
+                yield model.vectors_of(USER_VECTORS, part) @ self.vectors.T
 
     def cold(self, histories: pa.Array) -> np.ndarray:
         """Which histories have items, but none that the model has learned from, bool ``[n]``.
@@ -348,13 +407,14 @@ class Catalogue:
         return candidates | {name: np.repeat(values[part.users], repeats, 0) for name, values in users.items()}
 
 
-def _encoded(raw: RawModel, columns: Mapping[str, pa.Array]) -> Encoded:
-    """Encodes columns by role; the other roles' columns are one empty row.
+def _encoded(raw: RawModel, columns: Mapping[str, pa.Array], further: Mapping[str, pa.Array] | None = None) -> Encoded:
+    """Encodes columns by role, and further ones by name; the others are one empty row.
 
     Raises:
         KfrecError: the model reads a column without a role, or a value cannot be encoded.
     """
-    rows = {column.name: {**_EMPTY, **columns}[column.role] for column in raw.columns if column.role}
+    empty = {column.name: {**_EMPTY, **columns}[column.role] for column in raw.columns if column.role}
+    rows = {name: (further or {}).get(name, values) for name, values in empty.items()}
     raw.require(rows)
     return raw.rows.encode(rows)
 

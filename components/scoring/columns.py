@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from components.feature_spec import Channel, FeatureSpec
-from components.feature_spec.values import names_of
+from components.feature_spec.values import names_of, read_trained
 from components.scoring.newest import choice_label, events_of, is_chosen
 from components.tasks import Kept, histories_of, kept_features, lists_of
 from components.tasks.unknown import oldest_two, told_apart
@@ -60,9 +60,19 @@ class KeptColumns:
             assert vocabulary is not None, "histories_of requires it"
             arrays[column] = told_apart(arrays[column], vocabulary.unknown, np.concatenate(keys))
         return {
-            column.name: self._occurrences[column].of(values) if column in self._occurrences else values
+            column.name: self._trained(column, values)
+            if column.trained
+            else self._occurrences[column].of(values)
+            if column in self._occurrences
+            else values
             for column, values in arrays.items()
         }
+
+    def _trained(self, column: Kept, ids: np.ndarray) -> np.ndarray:
+        vocabulary = self._spec.vocabulary_of(self._columns[column])
+        assert vocabulary is not None, "kept_features requires it"
+        counts = read_trained(self._spec, vocabulary)
+        return np.ceil(np.where(ids < len(counts), counts[np.minimum(ids, len(counts) - 1)], 0)).astype(np.int64)
 
     def names(self, columns: Mapping[str, np.ndarray]) -> dict[str, dict[int, str]]:
         """The values of the named columns' ids.

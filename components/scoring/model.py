@@ -26,6 +26,7 @@ from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.vocabulary import VOCABULARY
 from components.scoring.operations import require_harmless
+from components.scoring.quiet import import_tensorflow
 from components.scoring.signature import Output, damaged, read_signature
 
 SAVED_MODEL = "saved_model"
@@ -205,7 +206,7 @@ def load_model(folder: Path | str) -> ExportedModel:
         KfrecError: the folder has no model, one with another signature, or files that its manifest does not list.
     """
     described = describe_model(folder)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import_tensorflow()
     import tensorflow as tf
 
     if not tf.config.get_visible_devices("GPU"):

@@ -1,7 +1,7 @@
 """Which operations a SavedModel may have: none that reads or writes files, runs Python, or talks to other processes.
 
-A SavedModel is a program that TensorFlow runs, and TensorFlow has operations for all of these. The graph is read before
-it is loaded, since loading already runs a part of it.
+A SavedModel is a program that TensorFlow runs, and TensorFlow has operations for all of these; the others are listed.
+The graph is read before it is loaded, since loading already runs a part of it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import KfrecError
+from components.scoring.stateless import STATELESS
 
 # Stateful operations that touch nothing but the model's own variables, tables and random numbers.
 _STATEFUL = frozenset(
@@ -25,10 +26,8 @@ _STATEFUL = frozenset(
     TruncatedNormal VarHandleOp VarIsInitializedOp VariableShape While
     """.split()  # noqa: SIM905
 )
-# Of the others: files, Python, data pipelines (which read files), debuggers, hosts and calls to other processes.
-_REACHING_OUT = re.compile(r"File|PyFunc|Dataset|Iterator|Reader|Snapshot|Rpc|Debug|Sql|Host|Custom|TPU|Trt|Summary")
 # What writes and reads the weights, in two functions that only TensorFlow's saver calls.
-_SAVING = frozenset(("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename"))
+_SAVING = {"save": frozenset(("MergeV2Checkpoints", "SaveV2", "ShardedFilename")), "restore": frozenset(("RestoreV2",))}
 _SAVER = re.compile(r"__inference__traced_(save|restore)_\d+")
 
 
@@ -48,6 +47,10 @@ def require_harmless(saved: Path) -> None:
     except (DecodeError, OSError) as error:
         raise KfrecError(f"{path}: not a SavedModel ({error}); run the train step again") from None
     for graph in model.meta_graphs:
+        if not graph.object_graph_def.nodes:  # TensorFlow would run its saver's functions to load it
+            raise KfrecError(
+                f"{path}: has no object graph, as models of TensorFlow 1; save it with tf.saved_model.save"
+            )
         for operation in _refused(graph):
             raise KfrecError(
                 f"{path}: has the operation {operation}, which models need not have and which may reach files, Python "
@@ -68,9 +71,10 @@ def _refused(graph: Any) -> Iterator[str]:
     saving -= {name for node in graph.graph_def.node if node.name not in callers for name in _functions(node)}
     for function in graph.graph_def.library.function:
         saving -= {name for node in function.node_def for name in _functions(node)}
-    yield from _of(graph.graph_def.node, is_saver=False)
+    yield from _of(graph.graph_def.node)
     for function in graph.graph_def.library.function:
-        yield from _of(function.node_def, is_saver=function.signature.name in saving)
+        saver = _SAVER.fullmatch(function.signature.name) if function.signature.name in saving else None
+        yield from _of(function.node_def, _SAVING[saver[1]] if saver else frozenset())
 
 
 def _functions(node: Any) -> Iterator[str]:
@@ -81,14 +85,5 @@ def _functions(node: Any) -> Iterator[str]:
         yield from (each.name for each in value.list.func)
 
 
-def _of(nodes: Iterable[Any], *, is_saver: bool) -> Iterator[str]:
-    from tensorflow.python.framework import op_def_registry
-
-    for name in {node.op for node in nodes}:
-        definition = op_def_registry.get(name)
-        if definition is None:  # of a library that is not loaded; TensorFlow would not find it either
-            yield name
-        elif name in _STATEFUL or (is_saver and name in _SAVING):
-            continue
-        elif definition.is_stateful or _REACHING_OUT.search(name):
-            yield name
+def _of(nodes: Iterable[Any], saving: frozenset[str] = frozenset()) -> set[str]:
+    return {node.op for node in nodes} - STATELESS - _STATEFUL - saving

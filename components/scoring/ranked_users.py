@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow.compute as pc
 
 from components.feature_spec import Channel, FeatureSpec
-from components.feature_spec.values import read_values
+from components.feature_spec.values import names_of, read_values
 from components.progress import progress
 from components.scoring.catalogue import Catalogue
 from components.scoring.choices import newest_choices
 from components.scoring.raw import RawModel
 from components.scoring.split import translated
 from components.tasks import Ranked
+from components.tasks.definition import Example
 
 _NOWHERE = -1
+# Lists that the report shows, and newest items of the history beside each.
+_EXAMPLES, _NEWEST = 10, 5
+_NO_NAME = "an item that the model does not know"
 
 
 def rank_test_users(
@@ -77,6 +81,16 @@ def rank_test_users(
                 if target != _NOWHERE:
                     ranks[number, user] = catalogue.rank(by, excluded, target)
             bar.advance()
+    named = _named(spec, catalogue)
+    examples = [
+        Example(
+            named(seen[user][sampled.events[user, :-1] > 0][-_NEWEST:]),
+            named(targets[user : user + 1])[0],
+            float(ranks[0, user]) if np.isfinite(ranks[0, user]) else None,
+            named(lists[0, user][lists[0, user] != _NOWHERE]),
+        )
+        for user in range(min(_EXAMPLES, count))
+    ]
     return Ranked(
         top,
         candidates,
@@ -87,4 +101,25 @@ def rank_test_users(
         catalogue.value,
         catalogue.note,
         catalogue.keeps_seen,
+        catalogue.counts,
+        catalogue.known_categories,
+        examples,
     )
+
+
+def _named(spec: FeatureSpec, catalogue: Catalogue) -> Callable[[np.ndarray], list[str]]:
+    """A function from places in the catalogue to items as in the raw data, with their categories if they have some."""
+    categories, of_items = catalogue.known_categories, spec.channel(Channel.TARGET)
+    titles = {}
+    if categories is not None and len(of_items) > 1:
+        titles = names_of(spec, of_items[1].name, np.unique(categories))
+
+    def named(places: np.ndarray) -> list[str]:
+        found = []
+        for place in places.tolist():
+            name = _NO_NAME if place == _NOWHERE else catalogue.names[place].as_py()
+            title = None if place == _NOWHERE or categories is None else titles.get(int(categories[place]))
+            found.append(f"{name} ({title})" if title else name)
+        return found
+
+    return named

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from components.datasets.event_lists import items_of, lengths_of
 from components.datasets.raw_rows import USER
 from components.scoring.catalogue import POPULAR, Catalogue
 from components.scoring.ranking import best_of, best_of_each, ranks_in
@@ -51,23 +52,27 @@ def recommend(
     keep_seen: bool | None = None,
     excluded: Sequence[Sequence[str | None]] | pa.Array = (),
     per_category: int = 0,
+    context: Mapping[str, pa.Array] | None = None,
     ranked: Callable[[int], None] = lambda count: None,
 ) -> Recommended:
     """The best candidates of users.
 
     Args:
         users: ids, string ``[n]``.
-        histories: the items of each user, oldest first, list of string ``[n]``.
+        histories: the items of each user, oldest first, list of string ``[n]``, or their events; see
+            ``components.datasets.event_lists``.
         top: largest number of items of a user.
         keep_seen: whether items of the history are candidates, too; None is what the model was judged by, see
             ``Catalogue.keeps_seen``.
         excluded: further items of each user that are no candidates; empty excludes none.
         per_category: most items of a category in a list; 0 is any number.
+        context: what is known of the event of each user, see ``Catalogue.encoded``.
         ranked: called with the number of users that were ranked.
     """
-    names, lists = _array(users, pa.string()), _array(histories, _LISTS)
+    names, events = _array(users, pa.string()), _array(histories, _LISTS)
+    lists = items_of(events)
     others = _array(excluded if len(excluded) else [[]] * len(names), _LISTS)
-    inputs, unknown = catalogue.encoded(names, lists, _lengths(others))
+    inputs, unknown = catalogue.encoded(names, events, lengths_of(others), context)
     seen, is_popular = _Places.of(catalogue, lists), catalogue.cold(lists)
     keep_seen = catalogue.keeps_seen if keep_seen is None else keep_seen
     left_out = [_Places.of(catalogue, others), *([] if keep_seen else [seen])]
@@ -114,10 +119,6 @@ def _array(values: Sequence[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
     return values if isinstance(values, pa.Array) else pa.array(list(values), kind)
 
 
-def _lengths(lists: pa.Array) -> np.ndarray:
-    return pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
-
-
 @dataclass(frozen=True)
 class _Places:
     """Items of users as places among the candidates, one user after the other.
@@ -134,7 +135,7 @@ class _Places:
         """The places of lists of items, without those that are no candidates."""
         found = pc.index_in(catalogue.spelled(lists.flatten()), value_set=catalogue.names, skip_nulls=True)
         is_there = np.append(0, np.cumsum(found.is_valid().to_numpy(zero_copy_only=False)))
-        ends = np.append(0, np.cumsum(_lengths(lists)))
+        ends = np.append(0, np.cumsum(lengths_of(lists)))
         return _Places(found.drop_null().to_numpy(), is_there[ends])
 
     def among(self, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

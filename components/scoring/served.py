@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from components.datasets.raw_rows import CANDIDATE, HISTORY, TEXTS, USER, SpelledIds, listed
+from components.datasets.raw_rows import CANDIDATE, CONTEXT, HISTORY, TEXTS, USER
 from components.errors import KfrecError
 from components.scoring.catalogue import Catalogue
 from components.scoring.model import as_column
@@ -85,10 +85,12 @@ class Answer:
         table: the model's outputs and the number of unknown ids, a row each; or the lists of all rows, one after the
             other, as ``components.scoring.recommend.Recommended`` describes them.
         unknown: ids of the request that the model has never seen.
+        owners: of lists, the row of the request that each row of the table is for, int32; None of scores.
     """
 
     table: pa.Table
     unknown: int
+    owners: np.ndarray | None = None
 
 
 class Served:
@@ -109,6 +111,9 @@ class Served:
             for column in self.model.columns
             if self._pair is None or column != item
         }
+        user = self.model.column_of(USER)
+        # Columns of users and candidates; empty if the model reads none.
+        self.user, self.item = user.name if user else "", item.name if item else ""
         nothing = self.model.nothing() | {UNKNOWN: np.zeros(0, np.int32)}
         self.returns = {name: tensor_of(values) for name, values in nothing.items()}
         self.catalogue_of = lru_cache(_CATALOGUES)(self._catalogue_of)
@@ -131,7 +136,7 @@ class Served:
         Raises:
             KfrecError: a parameter is unknown or invalid, a column is missing or one too many, or an item is null.
         """
-        wanted = wanted_of(self._default, parameters if self._ranks else without_parameters(parameters))
+        wanted = wanted_of(self.model, self._default, parameters if self._ranks else without_parameters(parameters))
         read = {column.name for column in self.model.columns} | ({USER} if wanted.top else set())
         # Without rows, a table's types are arbitrary; MLflow makes lists float64.
         columns = {
@@ -189,27 +194,33 @@ class Served:
         wanted, rows = requests[0].wanted, [request.rows for request in requests]
         reads = self.model.column_of(USER)
         user = reads.name if reads else USER
-        names = _as_text(user, columns[user]).to_pylist() if user in columns else [""] * sum(rows)
-        histories = _histories(self.model, columns) if self.model.column_of(HISTORY) else [[]] * sum(rows)
+        names = self.model.spelled(user, columns[user]).to_pylist() if user in columns else [""] * sum(rows)
+        history = self.model.column_of(HISTORY)
+        histories = self.model.events(columns) if history else [[]] * sum(rows)
+        context = {each.name: columns[each.name] for each in self.model.columns if each.role == CONTEXT}
         tops = np.repeat([request.wanted.top for request in requests], rows)
         lists = recommend(
             self.catalogue_of(wanted.candidates),
-            names,
-            histories,
+            [name or "" for name in names],
+            self.model.event_lists([events or [] for events in histories]),
             int(tops.max(initial=0)),
             keep_seen=wanted.keep_seen,
             per_category=wanted.per_category,
             excluded=[list(request.wanted.exclude) for request in requests for _ in range(request.rows)],
+            context=context,
         )
         is_asked = lists.table[RANK].to_numpy() <= np.repeat(tops, lists.lengths)
         table = lists.table if is_asked.all() else lists.table.filter(is_asked)
-        ends = np.concatenate([[0], np.cumsum(np.minimum(lists.lengths, tops))])
+        lengths = np.minimum(lists.lengths, tops)
+        ends = np.concatenate([[0], np.cumsum(lengths)])
         return [
             Answer(
-                table.slice(ends[part.start], ends[part.stop] - ends[part.start]), int(lists.unknown[part].sum())
+                table.slice(ends[part.start], ends[part.stop] - ends[part.start]),
+                int(lists.unknown[part].sum()),
+                np.repeat(np.arange(part.stop - part.start, dtype=np.int32), lengths[part]),
             )
             for part in parts_of(rows)
-        ]  # fmt: skip
+        ]
 
     def _catalogue_of(self, candidates: tuple[str, ...]) -> Catalogue:
         """Some candidates, or every one of the vocabulary."""
@@ -224,8 +235,8 @@ def tensor_of(values: np.ndarray) -> Tensor:
     return Tensor("str" if values.dtype.kind in "US" else values.dtype.name, values.shape[1:])
 
 
-def wanted_of(default: Wanted, parameters: Mapping[str, Any]) -> Wanted:
-    """The parameters of a request, checked; integers among the items are ids, too.
+def wanted_of(model: RawModel, default: Wanted, parameters: Mapping[str, Any]) -> Wanted:
+    """The parameters of a request, checked; items are ids as in the columns.
 
     Raises:
         KfrecError: one is unknown, or has a value of another type.
@@ -239,9 +250,12 @@ def wanted_of(default: Wanted, parameters: Mapping[str, Any]) -> Wanted:
             continue  # a parameter without a default, as MLflow passes it
         if isinstance(known[name], tuple):
             items = value.tolist() if isinstance(value, np.ndarray) else value
-            if not isinstance(items, list | tuple) or not all(type(item) in (str, int) for item in items):
+            if not isinstance(items, list | tuple) or not all(type(item) in (str, int, float) for item in items):
                 raise KfrecError(f"parameter {name} is a list of items; give their ids as text")
-            read[name] = tuple(map(str, items))
+            ids = model.spelled(name, array_of(name, items))
+            if ids.null_count:
+                raise KfrecError(f"parameter {name} has {items[ids.is_null().index(True).as_py()]!r}, which is no id")
+            read[name] = tuple(ids.to_pylist())
         elif type(value) is not _TYPES[name]:
             raise KfrecError(f"parameter {name}={value!r} is not of the type {_TYPES[name].__name__}")
         else:
@@ -280,24 +294,6 @@ def _require_items(model: RawModel, columns: Mapping[str, pa.Array]) -> None:
             # A history itself may be missing.
             if items.null_count and (is_listed or column.role == CANDIDATE):
                 raise KfrecError(f"column {column.name} has a null in place of an item; give its id, or leave it out")
-
-
-def _histories(model: RawModel, columns: Mapping[str, pa.Array]) -> list[list[str | None]]:
-    """Items as text, whatever the type of the column."""
-    (name,) = (column.name for column in model.columns if column.role == HISTORY)
-    column = columns[name]
-    is_listed = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-    if is_listed and pa.types.is_floating(column.type.value_type) and not isinstance(model.rows, SpelledIds):
-        raise KfrecError(f"column {name} is of the type {column.type}; give a list of ids as text")
-    text = _as_text(name, column, pa.list_(pa.string()) if is_listed else pa.string())
-    return [listed(history) for history in text.to_pylist()]
-
-
-def _as_text(name: str, column: pa.Array, kind: pa.DataType = pa.string()) -> pa.Array:  # noqa: B008 -- immutable
-    try:
-        return column.cast(kind)
-    except pa.ArrowException:
-        raise KfrecError(f"column {name} is of the type {column.type}; give ids as text") from None
 
 
 def parts_of(rows: Sequence[int]) -> list[slice]:

@@ -17,6 +17,8 @@ from components.scoring.served import Answer, Request, Tensor, parts_of, tensor_
 class ServedFeatures:
     """Scores samples of encoded features; the methods are those of ``components.scoring.served.Served``."""
 
+    user = item = ""
+
     def __init__(self, folder: Path) -> None:
         self.model = load_model(folder)
         features = {name: self.model.spec.features[name] for name in self.model.inputs}

@@ -6,6 +6,8 @@ data sets.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow.compute as pc
 
@@ -82,18 +84,24 @@ def _require_same_values(ours: Vocabulary, theirs: Vocabulary, data: FeatureSpec
 
 
 def _require_equal_statistics(data: FeatureSpec, model: ExportedModel) -> None:
-    """Checks that numbers were scaled and binned alike, if both sides have a digest of their statistics."""
-    ours, theirs = (_statistics(spec) for spec in (data, model.spec))
-    if ours and theirs and ours != theirs:
+    """Checks that the numbers of both were scaled and binned alike, if both sides have digests of their statistics."""
+    (ours, ours_each), (theirs, theirs_each) = (_statistics(spec) for spec in (data, model.spec))
+    if not ours or not theirs or ours == theirs:
+        return
+    common = ours_each.keys() & theirs_each.keys()
+    if not common or any(ours_each[name] != theirs_each[name] for name in common):
         raise KfrecError(
             f"numbers in {data.folder} are scaled by other statistics than those that the model in {model.folder} was "
             "trained with; encode the data with that model's vocabulary (parameter workflow) to compare them"
         )
 
 
-def _statistics(spec: FeatureSpec) -> str:
+def _statistics(spec: FeatureSpec) -> tuple[str, Mapping[str, str]]:
+    """The digest of the statistics of all numbers, and those of each, which an earlier kfrec did not write."""
     encoding = spec.metadata.get("encoding")
-    return str(encoding.get("statistics", "")) if isinstance(encoding, dict) else ""
+    return (
+        (str(encoding.get("statistics", "")), encoding.get("columns", {})) if isinstance(encoding, dict) else ("", {})
+    )
 
 
 def _pair(name: str, data: FeatureSpec, model: ExportedModel) -> tuple[Feature, Feature]:

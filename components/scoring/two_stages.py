@@ -62,15 +62,19 @@ class TwoStages(Catalogue):
         return self._retrieval.scores_pairs
 
     def encoded(  # type: ignore[override]
-        self, users: pa.Array, histories: pa.Array, excluded: np.ndarray | int = 0
+        self,
+        users: pa.Array,
+        histories: pa.Array,
+        excluded: np.ndarray | int = 0,
+        context: Mapping[str, pa.Array] | None = None,
     ) -> tuple[_Users, np.ndarray]:
         """As of ``Catalogue``; unknown ids are the second model's."""
-        first, _ = self._retrieval.encoded(users, histories)
-        second, unknown = self._ranking.encoded(users, histories)
+        first, _ = self._retrieval.encoded(users, histories, context=context)
+        second, unknown = self._ranking.encoded(users, histories, context=context)
         seen = pc.fill_null(pc.list_value_length(histories), 0).to_numpy()
         return _Users(first, second, seen + excluded), unknown
 
-    def blocks(self, users: _Users, count: int) -> Iterator[np.ndarray]:  # type: ignore[override]
+    def _of_known(self, users: _Users, count: int) -> Iterator[np.ndarray]:  # type: ignore[override]
         """As of ``Catalogue``, -inf for candidates that are not retrieved."""
         chosen, scored = tee(self._chosen(users, count))
         for places, values in zip(chosen, self._ranking.scores_of(users.ranking, scored), strict=True):

@@ -25,15 +25,11 @@ class Answering(Protocol):
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer as it is sent.
-
-    Attributes:
-        unknown: ids of the request that the model has never seen.
-    """
+    """An answer, and the body that is sent."""
 
     body: bytes
-    rows: int
-    unknown: int
+    request: Request
+    answer: Answer
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class Batches:
 
     def __init__(self, model: Answering, scored: Callable[[], None]) -> None:
         self._model, self._scored = model, scored
-        self._queue: SimpleQueue[_Waiting] = SimpleQueue()
+        self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
         Thread(target=self._run, name="batches", daemon=True).start()
 
     def submit(self, read: Callable[[], Request], write: Callable[[Answer], bytes]) -> Future[Answered]:
@@ -70,11 +66,16 @@ class Batches:
         self._queue.put(_Waiting(read, write, future))
         return future
 
+    def close(self) -> None:
+        """Ends the thread once it has answered what was added before."""
+        self._queue.put(None)
+
     def _run(self) -> None:
-        while True:
+        is_open = True
+        while is_open:
             groups: dict[Hashable, list[tuple[Request, _Waiting]]] = defaultdict(list)
             rows, waiting = 0, self._queue.get()
-            while True:
+            while waiting is not None:
                 try:
                     request = waiting.read()
                     groups[request.group].append((request, waiting))
@@ -87,6 +88,7 @@ class Batches:
                     waiting = self._queue.get_nowait()
                 except Empty:
                     break
+            is_open = waiting is not None
             for group in groups.values():
                 self._answer(group)
 
@@ -95,7 +97,7 @@ class Batches:
             answers = self._model.answer([request for request, _ in group])
             self._scored()
             sent = [
-                Answered(waiting.write(answer), request.rows, answer.unknown)
+                Answered(waiting.write(answer), request, answer)
                 for (request, waiting), answer in zip(group, answers, strict=True)
             ]
         except Exception as error:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from components.served_rows.log import DROPPED, FAILURES, LOGGED
+
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Upper bounds of the histogram's buckets, in seconds.
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -20,6 +22,11 @@ _TOTALS = {
     "kfrec_rows_total": "Rows of answered requests.",
     "kfrec_unknown_ids_total": "Ids of answered requests that the model has never seen.",
     "kfrec_batches_total": "Batches scored; requests that wait at the same time share one.",
+    LOGGED: "Served rows in files of the log.",
+    DROPPED: "Served rows that the log has lost: its memory was full, or the server ended while the store was away.",
+    FAILURES: "Failed tries to write a file of the log.",
+    "kfrec_model_switches_total": "Versions that a process has switched to since it began.",
+    "kfrec_model_refusals_total": "Versions that a process could not load, so that it kept the one before.",
 }
 _COLUMNS = [
     *((f"status {status}") for status in _STATUSES), *_TOTALS, *((f"at most {bound}") for bound in _BOUNDS), "seconds",

@@ -8,20 +8,20 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from components.errors import KfrecError
 from components.lifetime import as_parent
 from components.private import SAFE_PATH
 from components.serving.counters import Counters
-from components.serving.worker import Task
+from components.serving.worker import LOAD, SWITCH, ModelFiles, Task
 
-# Seconds in which a stopped process ends, its last answers included.
-_GRACE = 18
+# Seconds in which a stopped process ends: its last answers, and its last rows of the log. Kubernetes waits for 30.
+_GRACE = 25
 
 
 @dataclass(frozen=True)
@@ -32,32 +32,64 @@ class Processes:
     _listener: int
     _counts: Path
 
-    def serve(self, folder: Path, name: str, version: str) -> None:
+    def serve(self, model: ModelFiles, log: str = "", variant: str = "") -> None:
         """Returns when all processes have loaded the model and listen.
+
+        Args:
+            log: folder or URI of the log of served rows; empty logs nothing.
+            variant: of the rows of the log.
 
         Raises:
             KfrecError: the model cannot be served.
         """
-        for number, process in enumerate(self._running):
-            task = Task(str(folder), name, version, self._listener, str(self._counts), number, len(self._running))
-            assert process.stdin is not None
-            with suppress(BrokenPipeError):
-                print(task.to_json(), file=process.stdin, flush=True)
-        for process in self._running:
-            if not (line := _output(process).readline()):
-                raise _ended(process)
-            if "error" in (answer := json.loads(line)):
-                raise KfrecError(answer["error"])
+        count = len(self._running)
+        self._say(
+            asdict(Task(asdict(model), self._listener, str(self._counts), number, count, log, variant))
+            for number in range(count)
+        )
+        if error := self._error():
+            raise KfrecError(error)
 
-    def wait(self) -> None:
-        """Returns never.
+    def replace(self, model: ModelFiles) -> str:
+        """Loads another model beside the one that answers, and switches to it when all processes have it.
+
+        Returns:
+            Why the one before stays; empty if it does not.
+
+        Raises:
+            KfrecError: a process has ended.
+        """
+        self._say([{LOAD: asdict(model)}] * len(self._running))
+        error = self._error()
+        if not error:
+            self._say([SWITCH] * len(self._running))
+        return error
+
+    def wait(self, seconds: float | None) -> None:
+        """Returns after so many seconds; None is never.
 
         Raises:
             KfrecError: a process has ended.
         """
         outputs = {_output(process): process for process in self._running}
-        ended, _, _ = select.select(list(outputs), [], [])
-        raise _ended(outputs[ended[0]])
+        ended, _, _ = select.select(list(outputs), [], [], seconds)
+        if ended:
+            raise _ended(outputs[ended[0]])
+
+    def _say(self, orders: Iterable[Mapping[str, Any]]) -> None:
+        for process, order in zip(self._running, orders, strict=True):
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                print(json.dumps(order), file=process.stdin, flush=True)
+
+    def _error(self) -> str:
+        """The first error of the processes' next answers; empty without one."""
+        errors = []
+        for process in self._running:
+            if not (line := _output(process).readline()):
+                raise _ended(process)
+            errors.append(json.loads(line).get("error", ""))
+        return next(filter(None, errors), "")
 
 
 def _output(process: subprocess.Popen[str]) -> IO[str]:

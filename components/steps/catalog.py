@@ -18,8 +18,10 @@ from components.registry import dataset, model, task
 from components.steps.parameters import (
     DownloadParameters,
     EvaluateParameters,
+    FeedbackParameters,
     FindParameters,
     PredictParameters,
+    RecommendParameters,
     RegisterParameters,
     TfrecordParameters,
 )
@@ -218,8 +220,10 @@ PARQUET = "samples in parquet, cardinalities, and the fitted workflow's vocabula
 TFRECORD = "record files with feature_spec.yaml"
 MODEL = "SavedModel, checkpoint, training log"
 EVALUATION = "metrics.json, predictions, curves and report.html"
-REGISTRATION = "registration.json: version, alias and reason, and decision.html"
+REGISTRATION = "registration.json: version, alias and reason, decision.html, and card.md"
 PREDICTIONS = "the files of rows with the scores in further columns, and prediction.json"
+LISTS = "the lists, unless a database has them, left_out.csv and recommendation.json"
+FEEDBACK = "labelled rows as raw files of the model's data set, live.json and report.html"
 CHAMPION = "the champion's model, or a note that no champion exists"
 
 # Counts of samples; data need no validation split.
@@ -231,7 +235,8 @@ STEPS: dict[str, Step] = {
         Step("find", "Find the newest data and decide whether to train on it.",
              FindParameters, {}, {"champion": CHAMPION}, ("versions",),
              {"proceed": bool, "occasion": str, "source": str, "data_version": str, "workflow": str,
-              "warm_start_path": str, "reference_profile": str}, {}, ("task", "model_type")),
+              "warm_start_path": str, "reference_profile": str, "files": str, "continue_path": str},
+             {}, ("task", "model_type")),
         Step("download", "Fetch raw files, or generate synthetic ones.",
              DownloadParameters, {}, {"raw": RAW}, (),
              {}, {}, ("dataset",), lambda name: (dataset(name).generation,)),
@@ -253,8 +258,12 @@ STEPS: dict[str, Step] = {
              {"registration": REGISTRATION}, ("models",),
              {"refit": bool, "epochs": int}, {"decision": "HTML"}, ("task", "model_type"),
              lambda name, of: (task(name).decision,),
-             ("registration.json", "decision.html", "pair.json")),
+             ("registration.json", "decision.html", "card.md", "pair.json")),
         Step("predict", "Score files of raw rows with a registered model.",
              PredictParameters, {}, {"predictions": PREDICTIONS}, ("rows",)),
+        Step("recommend", "List the items that every user of raw events would most likely choose next.",
+             RecommendParameters, {"raw": RAW}, {"lists": LISTS}, ("users",)),
+        Step("feedback", "Join served rows with their outcomes, and measure the model's live quality.",
+             FeedbackParameters, {}, {"feedback": FEEDBACK}, ("rows",)),
     )
 }  # fmt: skip

@@ -25,15 +25,16 @@ from components.parameters import Parameter, build, parameters_of, unknown_param
 from components.progress import emit, emitting
 from components.secrets import with_passwords
 from components.steps.catalog import STEPS, Step
-from components.steps.parser import Parser, add_argument, chosen, restart_in_utf8
+from components.steps.parser import Parser, add_argument, chosen, restart_in_utf8, words_of
+from components.steps.prometheus import tell
 from components.storage import is_uri, require_folder
 from components.temporary import temporary_folder
 
 # Inputs of a step's KFP component that are JSON objects: what a run sets by pipeline-wide name, and all that it may
 # set, with the defaults. Other parameters are inputs of their own.
 OPTIONS, DEFAULTS = "options", "defaults"
-# The key of a sentence about the outcome that a step may return with its counts and results.
-SUMMARY = "summary"
+# Keys of a sentence about the outcome, and of metrics, that a step may return with its counts and results.
+SUMMARY, METRICS = "summary", "metrics"
 # The folders of the settings that a cluster mounts: a file for each environment variable. Kubernetes keeps internal
 # entries (..data) next to them. kfp-kubernetes requires that a secret or a config map exists to map it to a variable; a
 # volume may be optional (kubeflow/pipelines issue 11401).
@@ -47,7 +48,7 @@ def command(name: str, arguments: Sequence[str] | None = None) -> int:
         restart_in_utf8()
     end_with_parent()  # a sweep's trials are such commands
     step = STEPS[name]
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = words_of(arguments, Parser(shown_as=name, prog=f"python -m components.{name}"))
     choice = chosen(step, words)
     try:
         parser = argument_parser(step, choice)
@@ -152,7 +153,10 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
     started = time.monotonic()
     returned = run(parameters, **paths)
     results = {name: returned[name] for name in step.results}
-    rows = {name: count for name, count in returned.items() if name not in step.results and name != SUMMARY}
+    rows = {
+        name: count for name, count in returned.items() if name not in step.results and name not in (SUMMARY, METRICS)
+    }
+    tell(step.name, time.monotonic() - started, rows, returned.get(METRICS, {}))
     emit(
         "finished",
         step=step.name,

@@ -6,6 +6,7 @@ import argparse
 import difflib
 import locale
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +16,9 @@ from components.secrets import without_password
 
 if TYPE_CHECKING:
     from components.steps.catalog import Step
+
+# The value of an option, or of NAME=VALUE, that an environment variable holds.
+_HELD = re.compile(r"(?P<before>(?:[\w-]+=)*)\$\{(?P<name>\w+)\}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,8 +52,34 @@ class Parser(argparse.ArgumentParser):
         if lead or not rest:
             return message
         unknown = rest.split()[0].partition("=")[0]
+        if not unknown:
+            return f"unknown argument {rest.split()[0]}; write NAME=VALUE without blanks"
         near = difflib.get_close_matches(unknown, self._option_string_actions, n=1)
         return f"unknown argument {unknown}" + (f", perhaps {near[0]}" if near else "")
+
+
+def words_of(arguments: Sequence[str] | None, report: Parser) -> list[str]:
+    """The words of a command line, those of this process if there are none.
+
+    A value ``${NAME}`` stands for the environment variable NAME. A shell leaves it alone between single quotes, so that
+    other users of the machine, who see the arguments of every process, do not see the value.
+
+    Args:
+        report: ends the process if a variable is not set.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None and (seen := [word for word in words if without_password(word) != word]):
+        print(
+            f"note: every user of this machine sees the password in {without_password(seen[0])}; put the value into an "
+            "environment variable, such as SOURCE, and give '${SOURCE}' in its place",
+            file=sys.stderr,
+        )
+    for index, word in enumerate(words):
+        if held := _HELD.fullmatch(word):
+            if held["name"] not in os.environ:
+                report.error(f"{word}: the environment variable {held['name']} is not set")
+            words[index] = held["before"] + os.environ[held["name"]]
+    return words
 
 
 def chosen(step: Step, arguments: Sequence[str]) -> dict[str, str]:

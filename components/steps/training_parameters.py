@@ -24,6 +24,8 @@ LOCAL, MPIJOB = "local", "mpijob"
 AUTO, GLOO, MPI = "auto", "gloo", "mpi"
 # The epoch to export.
 BEST, LAST = "best", "last"
+# Where an admitted row starts.
+FRESH, OF_CATEGORY = "fresh", "category"
 # What a refit trains with in place of a run's own values: all samples train, and the last epoch is exported.
 OF_A_REFIT: dict[str, Any] = {"validation_share": 0.0, "patience": 0, "export_epoch": LAST}
 AFFINITIES = (
@@ -143,6 +145,12 @@ class TrainParameters:
         "",
         "Folder or URI of another training's checkpoints, or of its model, whose weights and optimizer moments this "
         "training continues with a schedule of its own; needs the same model, optimizers and ids; empty starts fresh",
+    )
+    admitted_rows: str = param(
+        FRESH,
+        "Where continue_path meets items whose row stood for another one: fresh starts the row from the initializer's "
+        "weights, category from the mean of the other items of its category; the optimizer's moments start afresh",
+        choices=(FRESH, OF_CATEGORY),
     )
     checkpoint_steps: int = param(
         0, "Steps between checkpoints, in addition to one every epoch; 0 is none", unit="steps", at_least=0
@@ -294,9 +302,14 @@ class LaunchParameters(TrainParameters):
             require_whole_pods(self.workers, self.workers_per_pod)
 
 
-# A training may resume with other values of these: where it runs, how it reads its input, and what it reports.
+# A training may resume with other values of these: how long it goes on, where it runs, how it reads its input, and what
+# it exports and reports.
 MAY_CHANGE = (
     *({each.name for each in fields(LaunchParameters)} - {each.name for each in fields(TrainParameters)}),
+    "epochs",
+    "max_steps",
+    "patience",
+    "export_epoch",
     "disable_cache",
     "num_parallel_calls",
     "table_placement",

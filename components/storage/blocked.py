@@ -17,7 +17,8 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from components.errors import KfrecError
 
 _METADATA_NAMES = {"metadata", "metadata.google.internal"}
-_METADATA_ADDRESSES = {"fd00:ec2::254", "100.100.100.200", "168.63.129.16"}
+# Of AWS, of its agent in EKS, of Google, Alibaba and Azure, where it is no link-local address.
+_METADATA_ADDRESSES = {"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "100.100.100.200", "168.63.129.16"}
 # Kubernetes sets it in every container.
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 
@@ -34,6 +35,8 @@ def require_no_metadata(source: str, host: str) -> None:
     """
     named = host.strip("[]").rstrip(".").lower()
     try:
+        with suppress(OSError):  # another spelling of an IPv4 address, such as 2852039166
+            named = str(ipaddress.IPv4Address(socket.inet_aton(named)))
         address: Any = ipaddress.ip_address(named.partition("%")[0])
         address = getattr(address, "ipv4_mapped", None) or address
         forbidden = address.is_link_local or str(address) in _METADATA_ADDRESSES
@@ -44,6 +47,18 @@ def require_no_metadata(source: str, host: str) -> None:
             f"{source}: {host} is a link-local or metadata address, which is never a source of data; name another "
             "source"
         )
+
+
+def require_no_metadata_behind(source: str, host: str) -> None:
+    """``require_no_metadata`` of a host, and of the addresses that its name has now.
+
+    Raises:
+        KfrecError: it is one of them.
+    """
+    require_no_metadata(source, host)
+    with suppress(OSError):  # a name that only the proxy knows
+        for *_, address in socket.getaddrinfo(host, None):
+            require_no_metadata(source, str(address[0]))
 
 
 def require_no_file_uri(uri: str) -> None:
@@ -108,8 +123,5 @@ class _Adapter(HTTPAdapter):
 
     def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
         host = urlsplit(str(request.url)).hostname or ""
-        require_no_metadata(host, host)
-        with suppress(OSError):  # a name that only the proxy knows
-            for *_, address in socket.getaddrinfo(host, None):
-                require_no_metadata(host, str(address[0]))
+        require_no_metadata_behind(host, host)
         return super().send(request, *args, **options)

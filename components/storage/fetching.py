@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
+from components.errors import KfrecError
+from components.private import open_own
 from components.storage.retry import Retry
 from components.storage.store import Changed, ObjectInfo, Store, Unavailable
+
+
+class Bounded:
+    """Counts the received bytes of several files up to a limit.
+
+    Args:
+        uri: of the source, for messages.
+        limit: in bytes.
+    """
+
+    def __init__(self, uri: str, limit: int) -> None:
+        self._uri, self._limit, self._count = uri, limit, 0
+
+    def advance(self, count: int) -> None:
+        """Adds bytes; see ``fetch_file``.
+
+        Raises:
+            KfrecError: the limit is exceeded.
+        """
+        self._count += count
+        self.require(self._count)
+
+    def require(self, size: int) -> None:
+        """Raises KfrecError if the size exceeds the limit."""
+        if size > self._limit:
+            raise KfrecError(
+                f"{self._uri}: the files have more than {self._limit / 1e9:g} GB; choose fewer, or raise "
+                "largest_download"
+            )
 
 
 class Damaged(Exception):
@@ -78,7 +110,7 @@ def check_arrived(path: Path, info: ObjectInfo) -> None:
 
 def _receive(store: Store, info: ObjectInfo, target: Path, show: Callable[[int], None]) -> None:
     """Appends the missing bytes; calls ``show`` with the file's size."""
-    with target.open("ab") as file:
+    with os.fdopen(open_own(target, 0o666), "ab") as file:
         size = file.tell()
         show(size)
         if size == info.size:

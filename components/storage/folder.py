@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from components.errors import KfrecError, explain_os_error
-from components.private import require_inside
+from components.private import require_followed
 from components.storage.blocked import require_no_file_uri
 from components.storage.store import BLOCK, Changed, ObjectInfo, Store
 
@@ -33,12 +33,12 @@ class FolderStore(Store):
         return sorted(path.name for path in self.folder.iterdir() if path.is_dir())
 
     def stat(self, name: str) -> ObjectInfo:
-        require_inside(self.folder, self.folder / name)
         try:
+            require_followed(self.folder, self.folder / name, supplied=True)
             status = (self.folder / name).stat()
         except FileNotFoundError:
             raise KfrecError(f"{self.folder / name}: no such file; check the names of the files") from None
-        return ObjectInfo(name, status.st_size, str(status.st_mtime_ns))
+        return ObjectInfo(name, status.st_size, str(status.st_mtime_ns), modified=status.st_mtime)
 
     def read(self, info: ObjectInfo, offset: int = 0) -> Iterator[bytes]:
         if self.stat(info.name) != info:

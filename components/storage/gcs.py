@@ -64,7 +64,8 @@ class GcsStore(Store):
             blob = self.bucket.blob(self.prefix + name)
             blob.reload(timeout=self.timeout, retry=None)
             checksum = Checksum("crc32c", blob.crc32c) if blob.crc32c else None
-            return ObjectInfo(name, int(blob.size), str(blob.generation), checksum)
+            modified = blob.updated.timestamp() if blob.updated else 0.0
+            return ObjectInfo(name, int(blob.size), str(blob.generation), checksum, modified)
 
     def read(self, info: ObjectInfo, offset: int = 0) -> Iterator[bytes]:
         blob = self.bucket.blob(self.prefix + info.name)

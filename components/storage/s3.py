@@ -17,7 +17,7 @@ from botocore import exceptions as boto
 from botocore.config import Config
 
 from components.errors import KfrecError, certificate_problem
-from components.storage.blocked import require_no_metadata
+from components.storage.blocked import require_no_metadata_behind
 from components.storage.opening import bucket_and_prefix
 from components.storage.store import BLOCK, Changed, Checksum, ObjectInfo, Store, Unavailable, md5_from_hex
 
@@ -76,7 +76,8 @@ class S3Store(Store):
     def stat(self, name: str) -> ObjectInfo:
         with self._explaining(self.url(name)):
             head = self.client.head_object(Bucket=self.bucket, Key=self.prefix + name, ChecksumMode="ENABLED")
-            return ObjectInfo(name, head["ContentLength"], head["ETag"], _checksum(head))
+            modified = head["LastModified"].timestamp() if "LastModified" in head else 0.0
+            return ObjectInfo(name, head["ContentLength"], head["ETag"], _checksum(head), modified)
 
     def read(self, info: ObjectInfo, offset: int = 0) -> Iterator[bytes]:
         if offset and offset == info.size:
@@ -142,7 +143,7 @@ def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
         secure = query.get("disableSSL", "false") != "true"
         settings["endpoint_url"] = f"{'https' if secure else 'http'}://{settings['endpoint_url']}"
     if "endpoint_url" in settings:
-        require_no_metadata(uri, urlsplit(settings["endpoint_url"]).hostname or "")
+        require_no_metadata_behind(uri, urlsplit(settings["endpoint_url"]).hostname or "")
     if location.startswith("minio://") and not os.environ.get("AWS_ENDPOINT_URL"):
         settings.setdefault("endpoint_url", KFP_STORE)
     return location, settings

@@ -79,12 +79,14 @@ class ObjectInfo:
         size: length in bytes, or None where the service does not say.
         version: differs when the content does (ETag, generation, modification time); empty where unknown.
         checksum: checksum of the content, where the service states one.
+        modified: seconds since 1970, or 0 where the service does not say.
     """
 
     name: str
     size: int | None
     version: str = ""
     checksum: Checksum | None = None
+    modified: float = 0.0
 
 
 class Store(ABC):

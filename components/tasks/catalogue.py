@@ -1,9 +1,11 @@
-"""Ranking metrics over the whole catalogue: HR@K, NDCG@K, recall and coverage, beside those of popularity.
+"""Ranking metrics over the whole catalogue: HR@K, NDCG@K, recall, coverage, novelty and diversity, beside those of
+popularity.
 
 Each user has one target, so HR@K is recall@K; recall is therefore given at ten times K:
 
     HR@K = share of users with rank <= K        NDCG@K = mean of 1 / log2(rank + 1) where rank <= K, else 0
-    coverage@K = distinct items in all lists of K / items of the catalogue
+
+Coverage, novelty and diversity are those of ``components.metrics.lists`` over the lists of K.
 
 All items compete, because metrics on a few sampled ones can order models differently (Krichene and Rendle, "On Sampled
 Metrics for Item Recommendation", 2020). Intervals are bootstrapped over users.
@@ -11,22 +13,24 @@ Metrics for Item Recommendation", 2020). Intervals are bootstrapped over users.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from components.metrics import CONFIDENCE, mean_interval
+from components.metrics import CONFIDENCE, ListFigures, mean_interval
 from components.parameters import param
 from components.report import Figure, Section, table
 from components.tasks.definition import CatalogueMeasure, Ranked
+from components.tasks.report import with_interval
 
 # Recall is at this many times K.
 DEEPER = 10
 ABOUT = "catalogue"
 _LEVELS = {"": "Model", "popularity_": "Popularity"}
+_BEYOND = ("coverage", "novelty", "diversity")
 
 
 @dataclass(frozen=True)
@@ -62,19 +66,24 @@ def measure_catalogue(ranked: Ranked) -> dict[str, Any]:
         "test_catalogue_users": len(ranked.ranks),
         "test_catalogue_items": ranked.candidates,
         "test_catalogue_unknown_targets": unknown,
-        ABOUT: {"top": ranked.top, "by": ranked.by, "note": ranked.note, "keeps_seen": ranked.keeps_seen},
+        ABOUT: {
+            "top": ranked.top,
+            "by": ranked.by,
+            "note": ranked.note,
+            "keeps_seen": ranked.keeps_seen,
+            "examples": [asdict(example) for example in ranked.examples],
+        },
     }
     ours = _of_users(ranked.ranks, ranked.top)
     for name, values in ours.items():
         metrics |= mean_interval(values).metrics(f"test_{name}")
-    metrics[f"test_coverage_at_{ranked.top}"] = _coverage(ranked.lists, ranked.candidates)
+    metrics |= _beyond_accuracy(ranked, ranked.lists, "test_")
     if ranked.popularity_ranks is None or ranked.popularity_lists is None:
         return metrics
     for name, values in _of_users(ranked.popularity_ranks, ranked.top).items():
         metrics |= mean_interval(values).metrics(f"test_popularity_{name}")
         metrics |= mean_interval(ours[name] - values).metrics(f"test_{name}_above_popularity")
-    metrics[f"test_popularity_coverage_at_{ranked.top}"] = _coverage(ranked.popularity_lists, ranked.candidates)
-    return metrics
+    return metrics | _beyond_accuracy(ranked, ranked.popularity_lists, "test_popularity_")
 
 
 CATALOGUE = CatalogueMeasure(
@@ -94,8 +103,11 @@ def _of_users(ranks: np.ndarray, top: int) -> dict[str, np.ndarray]:
     }
 
 
-def _coverage(lists: np.ndarray, candidates: int) -> float:
-    return len(np.unique(lists[lists >= 0])) / candidates
+def _beyond_accuracy(ranked: Ranked, lists: np.ndarray, prefix: str) -> dict[str, float]:
+    """Coverage, novelty and diversity of lists, ``[users, top]``, as far as the data tell them."""
+    figures = ListFigures(ranked.candidates, ranked.counts, ranked.categories)
+    figures.add(lists)
+    return {f"{prefix}{name}_at_{ranked.top}": value for name, value in figures.figures().items()}
 
 
 def catalogue_sections(metrics: Mapping[str, Any]) -> Sequence[Section]:
@@ -110,12 +122,17 @@ def catalogue_sections(metrics: Mapping[str, Any]) -> Sequence[Section]:
         f"recall_at_{DEEPER * top}": f"Recall@{DEEPER * top}",
     }
     rows = [
-        [title, *(_text(metrics, f"test_{prefix}{name}") for name in names), _share(metrics, prefix, top)]
+        [
+            title,
+            *(with_interval(metrics, f"test_{prefix}{name}", ".3f") for name in names),
+            *(_number(metrics, f"test_{prefix}{name}_at_{top}") for name in _BEYOND),
+        ]
         for prefix, title in _LEVELS.items()
         if f"test_{prefix}hr_at_{top}" in metrics
     ]
     if len(rows) > 1:
-        rows.append(["Difference", *(_text(metrics, f"test_{name}_above_popularity") for name in names), ""])
+        differences = (with_interval(metrics, f"test_{name}_above_popularity", ".3f") for name in names)
+        rows.append(["Difference", *differences, *[""] * len(_BEYOND)])
     text = (
         f"All {items:,} items ranked for {users:,} users of the test split, "
         f"{'with' if about['keeps_seen'] else 'without'} the items of the history; the target is the item that the "
@@ -125,15 +142,30 @@ def catalogue_sections(metrics: Mapping[str, Any]) -> Sequence[Section]:
     )
     note = (
         f"With {100 * CONFIDENCE:g} % intervals over users. HR@{top}: share of users whose target is among the first "
-        f"{top}. Coverage: share of the items that are in any list of {top}; it grows with the number of users."
+        f"{top}. Coverage: share of the items that are in any list of {top}; it grows with the number of users. "
+        "Novelty: bits that tell a listed item from all choices, more for rarer ones. Diversity: share of the pairs of "
+        "a list whose categories differ."
     )
-    header = ("", *names.values(), f"Coverage@{top}")
-    return (Section("All items ranked", text, [Figure("Target among all items", table(header, rows), note)]),)
+    header = ("", *names.values(), *(f"{name.capitalize()}@{top}" for name in _BEYOND))
+    figures = [Figure("Target among all items", table(header, rows), note, wide=True), *_examples(about["examples"])]
+    return (Section("All items ranked", text, figures),)
 
 
-def _text(metrics: Mapping[str, Any], name: str) -> str:
-    return f"{metrics[name]:.3f} ({metrics[f'{name}_low']:.3f} to {metrics[f'{name}_high']:.3f})"
+def _examples(examples: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
+    if not examples:
+        return
+    rows = [
+        (
+            ", ".join(example["history"]),
+            example["chosen"],
+            "–" if example["rank"] is None else f"{example['rank']:,.0f}",
+            ", ".join(example["listed"]),
+        )
+        for example in examples
+    ]
+    note = "Of sampled users: the newest items of the history, oldest first, and the list, best first."
+    yield Figure("Example lists", table(("history", "chosen", "its rank", "list"), rows), note, wide=True)
 
 
-def _share(metrics: Mapping[str, Any], prefix: str, top: int) -> str:
-    return f"{metrics[f'test_{prefix}coverage_at_{top}']:.3f}"
+def _number(metrics: Mapping[str, Any], name: str) -> str:
+    return f"{metrics[name]:.3f}" if name in metrics else "–"

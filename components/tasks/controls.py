@@ -9,11 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from components.contract import Metric
-from components.metrics import CONFIDENCE, Interval, mean_interval
+from components.metrics import CONFIDENCE, FEWEST, Interval, mean_interval
 from components.tasks.scores import Controlled, Scores
 
-# The baseline that a model has to beat to be promoted.
-BASELINE = "baseline"
+# The baselines that a model has to beat to be promoted, and their names in sentences.
+BASELINE, RECENT_POPULARITY = "baseline", "recent_popularity"
+_TO_BEAT = {BASELINE: "the built-in baseline", RECENT_POPULARITY: "the popularity of the last days of training"}
+# In place of an interval that is None.
+NO_INTERVAL = f"no interval: fewer than {FEWEST} units of the rarer class"
 
 # Feature name to array, as in components.records: [n], or [n, length] for lists.
 Samples = Mapping[str, np.ndarray]
@@ -112,7 +115,8 @@ def measure_controls(
     Returns:
         ``test_controls_rows``, ``test_controls_training_rows`` and ``test_controls_<metric>``, the model's own value on
         these samples; for each control ``test_<name>_<metric>`` and ``test_<metric>_above_<name>``, with ``_low`` and
-        ``_high`` each, None for a control without scores; and what the baselines have chosen, by their names.
+        ``_high`` each, None for a control without scores or an interval; and what the baselines have chosen, by their
+        names.
     """
     model = controlled.model
     measured = {name: values for name, values in controlled.others.items() if values is not None}
@@ -134,14 +138,44 @@ def measure_controls(
 
 
 def below_baseline(metrics: Mapping[str, Any], metric: Metric) -> list[str]:
-    """One sentence if the model is not above the baseline by more than chance; none if it is, or without baseline."""
-    above = f"test_{metric.name}_above_{BASELINE}"
-    low = metrics.get(f"{above}_low")
-    if low is None or low > 0:
+    """A sentence for each baseline that the model is not above by more than chance; none without baselines."""
+    names = [name for name in _TO_BEAT if not beats_baseline(metrics, metric, name)]
+    return [each for name in names for each in against_baseline(metrics, metric, name)]
+
+
+def beats_baseline(metrics: Mapping[str, Any], metric: Metric, name: str = BASELINE) -> bool:
+    """Whether the model is above a baseline by more than chance."""
+    low = metrics.get(f"test_{metric.name}_above_{name}_low")
+    return low is not None and low > 0
+
+
+def against_baseline(metrics: Mapping[str, Any], metric: Metric, name: str = BASELINE) -> list[str]:
+    """One sentence on whether the model is above a baseline by more than chance; none without the baseline."""
+    above = f"test_{metric.name}_above_{name}"
+    if metrics.get(above) is None:
         return []
+    low = metrics[f"{above}_low"]
+    ends = (
+        f"{100 * CONFIDENCE:g} % interval {low:+.4f} to {metrics[f'{above}_high']:+.4f}"
+        if low is not None
+        else NO_INTERVAL
+    )
     return [
-        f"the model does not beat the built-in baseline: test {metric.label} "
-        f"{metrics[f'test_controls_{metric.name}']:.4f} against {metrics[f'test_{BASELINE}_{metric.name}']:.4f}, a "
-        f"difference of {metrics[above]:+.4f} ({100 * CONFIDENCE:g} % interval {low:+.4f} to "
-        f"{metrics[f'{above}_high']:+.4f})"
+        f"the model {'beats' if beats_baseline(metrics, metric, name) else 'does not beat'} {_TO_BEAT[name]}: test "
+        f"{metric.label} {metrics[f'test_controls_{metric.name}']:.4f} against "
+        f"{metrics[f'test_{name}_{metric.name}']:.4f}, a difference of {metrics[above]:+.4f} ({ends})"
     ]
+
+
+def not_above_guessing(metrics: Mapping[str, Any], metric: Metric, guessed: float, low: float | None) -> list[str]:
+    """One sentence if the model is not above guessing by more than chance; else none.
+
+    Args:
+        guessed: the metric of guessing.
+        low: the lower end of what the model is above it; None without an interval.
+    """
+    if low is not None and low > 0:
+        return []
+    score = metrics[f"test_{metric.name}"]
+    chance = ", by more than chance" if score > guessed else ""
+    return [f"the test {metric.label} {score:.4f} is not above that of guessing, {guessed:.4f}{chance}"]

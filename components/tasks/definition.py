@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -37,6 +37,8 @@ class Kept:
             index, instead of the id. Empty stores the id.
         told_apart_by: channel of histories that tell the samples of the vocabulary's unknown id apart, see
             ``components.tasks.unknown``; empty keeps them alike.
+        trained: store how often the training data have the id's value, by the vocabulary: 0 for a value that it lacks,
+            1 for one of a vocabulary without counts.
         named: whether to look up the ids' values, if the data have a vocabulary.
         exact_only: only exact metrics and the report read the column, not streaming metrics.
         needed_for: the metric that requires the column, such as "MAP"; empty for an optional column.
@@ -48,6 +50,7 @@ class Kept:
     counted: bool = False
     occurring_in: str = ""
     told_apart_by: str = ""
+    trained: bool = False
     named: bool = False
     exact_only: bool = False
     needed_for: str = ""
@@ -74,6 +77,21 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Example:
+    """A user's list beside what the user chose; items are as in the raw data.
+
+    Attributes:
+        history: the newest items, oldest first.
+        rank: of the chosen item; None for one that the model does not know.
+    """
+
+    history: Sequence[str]
+    chosen: str
+    rank: float | None
+    listed: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Ranked:
     """Rankings of a whole catalogue for sampled test users; each user has one target, the newest chosen item.
 
@@ -85,6 +103,8 @@ class Ranked:
         by: what the model ranked by; see ``components.scoring.catalogue.Catalogue.value``.
         note: why it did not rank by likelihood; else empty.
         keeps_seen: whether the lists hold items of the history, too.
+        counts: of the sampling distribution, float64 ``[candidates]``; None if unknown.
+        categories: of the candidates, ids ``[candidates]``; None if they have none, or all the same.
     """
 
     top: int
@@ -96,6 +116,9 @@ class Ranked:
     by: str = ""
     note: str = ""
     keeps_seen: bool = False
+    counts: np.ndarray | None = None
+    categories: np.ndarray | None = None
+    examples: Sequence[Example] = ()
 
 
 @dataclass(frozen=True)
@@ -190,10 +213,12 @@ class TaskDefinition:
         difference: confidence interval of the primary metric's difference between two models' scores of the same
             samples, the first minus the second; takes both, the evaluation parameters, the number of resamples, the
             confidence and the seed.
-        floor: takes the decision parameters and returns the threshold for a first model's primary metric.
+        floor: takes the decision parameters and returns the threshold for a first model's primary metric, above that
+            of guessing.
+        guessing: takes metrics.json and returns the primary metric of guessing, where it depends on the data.
         vetoes: takes metrics.json and the decision parameters, and returns the reasons why the model must not become
-            champion whatever its score, each a clause such as "it is not better than the baseline". Models that are
-            baselines themselves are not asked.
+            champion whatever its score, each a clause such as "it is not above guessing".
+        baseline_vetoes: the same for the built-in baselines; models that are baselines themselves are not asked.
         compared: takes two models' scores of the same samples, and returns sections with the curves of both.
         controls: takes the specification of the data and the evaluation parameters, and returns what to score beside
             the model; None if the data lack what that needs.
@@ -218,7 +243,9 @@ class TaskDefinition:
     floor: Callable[[Any], float]
     training: type = NoParameters
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    guessing: Callable[[Mapping[str, Any]], float] = lambda metrics: 0.0
     vetoes: Callable[[Mapping[str, Any], Any], Sequence[str]] = lambda metrics, parameters: ()
+    baseline_vetoes: Callable[[Mapping[str, Any], Any], Sequence[str]] = lambda metrics, parameters: ()
     compared: Callable[[Scores, Scores], Sequence[Section]] = lambda ours, theirs: ()
     controls: Callable[[FeatureSpec, Any], Controls | None] = lambda spec, parameters: None
     remarks: Callable[[Mapping[str, Any]], Sequence[str]] = lambda metrics: ()
@@ -233,6 +260,10 @@ class TaskDefinition:
     def primary(self) -> Metric:
         """The metric by which models are compared."""
         return self.metrics[0]
+
+    def at(self, values: Mapping[str, Any]) -> TaskDefinition:
+        """The task with the K of its metrics in their labels; see ``Metric.at``."""
+        return replace(self, metrics=tuple(metric.at(values) for metric in self.metrics))
 
     def score_in(self, metrics: Mapping[str, Any]) -> float | None:
         """The primary metric in a metrics.json; None if it is no finite number."""

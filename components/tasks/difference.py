@@ -8,7 +8,7 @@ from typing import Any
 
 from components.contract import Metric
 from components.errors import KfrecError
-from components.metrics import CONFIDENCE, Interval
+from components.metrics import CONFIDENCE, Interval, fewest_units
 from components.tasks.definition import TaskDefinition
 from components.tasks.scores import Scores
 
@@ -17,8 +17,6 @@ RESAMPLES = 1000
 _SEED = 0
 # Decimals of a score; smaller differences get significant digits instead.
 _DECIMALS = 4
-# Of 1 - confidence.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -45,28 +43,24 @@ class Difference:
 
     @property
     def is_finite(self) -> bool:
-        """Whether both scores and the whole interval are finite numbers."""
+        """Whether both scores, their difference and its interval, if there is one, are finite numbers."""
         interval = self.interval
-        numbers = (self.score, self.rival_score, interval.estimate, interval.low, interval.high)
-        return all(map(math.isfinite, numbers))
+        ends = () if self.has_too_few else (interval.low, interval.high)
+        return all(map(math.isfinite, (self.score, self.rival_score, interval.estimate, *ends)))
 
     @property
     def has_too_few(self) -> bool:
-        """Whether there are so few independent units that chance alone lets all of them agree too often.
-
-        The bootstrap interval of units that all agree excludes zero, as few as they are; without a difference, n units
-        agree on one side with the probability 2^-n.
-        """
+        """Whether there is no interval, for want of independent units of the rarer class."""
         units = self.interval.units
-        return units is not None and 2.0**-units > (1 - self.confidence) / 2 + _ROUNDING
+        return units is not None and units < fewest_units(self.confidence)
 
     @property
     def doubt(self) -> str:
         """Why it may be chance, as a clause; empty if the interval excludes zero, on either side."""
         if self.has_too_few:
             return (
-                f"the test split has too few independent users, groups or rows for a {100 * self.confidence:g} % "
-                f"interval: {self.interval.units}"
+                f"{self.interval.units} units of the rarer class are fewer than the {fewest_units(self.confidence)} "
+                f"that a {100 * self.confidence:g} % interval needs"
             )
         return "" if self.interval.low > 0 or self.interval.high < 0 else "the interval reaches zero"
 
@@ -75,6 +69,8 @@ class Difference:
         gain, level = self.gain, f"{100 * self.confidence:g} % interval"
         if not self.is_finite:
             return f"a difference of {gain.estimate:g} ({level} {gain.low:g} to {gain.high:g})"
+        if self.has_too_few:
+            return f"{_side(gain.estimate)} (no interval)"
         if min(gain.low, gain.estimate) > 0:
             return f"{_side(gain.estimate)} ({level} {_figure(gain.low)} to {_figure(gain.high)})"
         if max(gain.high, gain.estimate) < 0:

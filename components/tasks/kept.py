@@ -35,6 +35,8 @@ def _feature(spec: FeatureSpec, channel: str, index: int) -> str:
 def _serves(spec: FeatureSpec, column: Kept, feature: str) -> bool:
     """Whether a feature can supply the column: one id per sample, and lists if occurrences are counted."""
     described = spec.features[feature]
+    if column.trained and spec.vocabulary_of(feature) is None:
+        return False
     if not column.named and not column.occurring_in:
         return True
     one_id = described.cardinality is not None and described.length is None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from components.contract import Metric
 from components.metrics import CONFIDENCE
-from components.report import Card, Figure, Row, Section, interval_chart, spanning, table
+from components.report import Axis, Card, Figure, Row, Section, bar_chart, interval_chart, spanning, table
 
 # Smaller losses are shown as none, however narrow their interval.
 _LITTLE = 0.002
@@ -31,9 +31,10 @@ class Control:
     alike: str
     below: str
 
-    def meaning(self, about: object, gain: float, low: float, high: float) -> str:
-        """The sentences for the model's gain over the control, with its interval."""
-        found = self.below if high < 0 else self.above if low > 0 and gain >= _LITTLE else self.alike
+    def meaning(self, about: object, gain: float, low: float | None, high: float | None) -> str:
+        """The sentences for the model's gain over the control, with its interval, if there is one."""
+        is_below, is_above = high is not None and high < 0, low is not None and low > 0 and gain >= _LITTLE
+        found = self.below if is_below else self.above if is_above else self.alike
         return f"{self.what.format(about=about)} {found}"
 
 
@@ -44,15 +45,54 @@ def simple_rule(name: str, what: str, does: str) -> Control:
     )
 
 
-def interval_card(title: str, metrics: Mapping[str, Any], name: str, *, main: bool = False) -> Card:
+def interval_card(title: str, metrics: Mapping[str, Any], name: str, *, main: bool = False, decimals: int = 4) -> Card:
     """A metric with its interval."""
-    return Card(title, metrics[name], f"{metrics[f'{name}_low']:.4f} to {metrics[f'{name}_high']:.4f}", main)
+    return Card(title, metrics[name], _ends(metrics, name, f".{decimals}f") or "too few for an interval", main)
+
+
+def with_interval(metrics: Mapping[str, Any], name: str, form: str = ".4f") -> str:
+    """A metric with its interval, such as "0.7214 (0.7123 to 0.7310)", or without one."""
+    value, ends = f"{metrics[name]:{form}}", _ends(metrics, name, form)
+    return f"{value} ({ends})" if ends else value
+
+
+def true_figure(metrics: Mapping[str, Any], name: str, number: Callable[[float], str], what: str = "figure") -> str:
+    """A clause about the interval of a metric, such as "the true figure lies between 0.71 and 0.73 (95 % confidence)".
+
+    Args:
+        number: formats an end.
+    """
+    low, high = metrics[f"{name}_low"], metrics[f"{name}_high"]
+    if low is None:
+        return f"there are too few of the rarer class to say where the true {what} lies"
+    return f"the true {what} lies between {number(low)} and {number(high)} ({100 * CONFIDENCE:.0f} % confidence)"
 
 
 def range_name(group: Mapping[str, Any]) -> str:
     """A group's smallest and largest value, such as "3–5" or "7"."""
     low, high = group["from"], group["to"]
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def range_figures(
+    groups: Sequence[Mapping[str, Any]], metric: Metric, guessing: float, title: str, x: str, note: str
+) -> Iterator[Figure]:
+    """A chart of a metric by group, without bars for groups of no interval; none without any interval.
+
+    Args:
+        groups: ``from``, ``to``, ``rows``, the metric by its name, and its interval ``low`` and ``high``, or None.
+    """
+    bands = [(group["low"], group["high"]) if group["low"] is not None else None for group in groups]
+    if not any(bands):
+        return
+    names = [range_name(group) for group in groups]
+    values = [group[metric.name] if band else None for group, band in zip(groups, bands, strict=True)]
+    notes = [f"{group['rows']:,}" for group in groups]
+    note += " The lower number is that of the samples" + ("." if all(bands) else ", too few where there is no bar.")
+    ends = [end for band in bands if band for end in band]
+    low, high = min(guessing, *ends), max(ends)
+    axis = Axis(metric.label, low, high + ((high - low) * 0.12 or 1.0))
+    yield Figure(title, bar_chart(names, values, notes, x, axis, bands), note)
 
 
 def controls_section(
@@ -109,8 +149,9 @@ def _rows(
     for name, control in controls.items():
         if metrics.get(f"test_{name}_{of}") is None:
             continue
-        gain, low, high = (metrics[f"test_{of}_above_{name}{part}"] for part in ("", "_low", "_high"))
-        difference = f"{gain:+.4f} ({low:+.4f} to {high:+.4f})"
+        above = f"test_{of}_above_{name}"
+        gain, low, high = (metrics[f"{above}{part}"] for part in ("", "_low", "_high"))
+        difference = with_interval(metrics, above, "+.4f")
         meaning = control.meaning(metrics.get(name), gain, low, high)
         yield _row(control.name, metrics, f"test_{name}_{of}", difference, meaning)
 
@@ -119,4 +160,10 @@ def _row(
     name: str, metrics: Mapping[str, Any], key: str, difference: str, sentence: str, style: str = "two"
 ) -> tuple[Row, tuple[str, ...]]:
     value, low, high = (metrics[f"{key}{part}"] for part in ("", "_low", "_high"))
-    return Row(name, value, (low, high), style), (name, f"{value:.4f} ({low:.4f} to {high:.4f})", difference, sentence)
+    ends = None if low is None else (low, high)
+    return Row(name, value, ends, style), (name, with_interval(metrics, key), difference, sentence)
+
+
+def _ends(metrics: Mapping[str, Any], name: str, form: str) -> str:
+    low, high = metrics[f"{name}_low"], metrics[f"{name}_high"]
+    return "" if low is None else f"{low:{form}} to {high:{form}}"

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-CHAMPION = "champion"
+# Aliases: the best version, the newest one that is not, and the newest one that waits for a person's approval.
+CHAMPION, CHALLENGER, AWAITING = "champion", "challenger", "awaiting-approval"
 # Tags of a version: the version and row count of its training data.
 DATA_VERSION, ROWS = "kfrec.data_version", "kfrec.rows"
 # Tag of a version: folder or URI of its records at registration.
 DATA = "kfrec.data"
+# Tags of a version: folder or URI of the trained model at registration, and how its data's vocabulary was made.
+MODEL, VOCABULARY = "kfrec.model", "kfrec.vocabulary"
 
 # Tag of a refit: the version that was judged, from which it differs by what it has trained on.
 JUDGED_AS = "kfrec.judged_as"
@@ -32,6 +35,11 @@ TASK, _PARAMETER_OF_RUN = "kfrec.task", "register.task"
 
 # Characters that no registered model's name has.
 NOT_IN_A_NAME = "/:'\""
+
+
+def standing(alias: str) -> str:
+    """What a version with an alias is, such as "the champion"."""
+    return "awaiting approval" if alias == AWAITING else f"the {alias}"
 
 
 class FilesGone(KfrecError):
@@ -45,9 +53,22 @@ def champion_of(client: MlflowClient, name: str) -> ModelVersion | None:
     try:
         return client.get_model_version_by_alias(name, CHAMPION)
     except MlflowException as error:
-        if error.error_code not in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
+        if error.error_code in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
+            return None
+        # A server with accounts refuses the alias of a name that nobody has registered.
+        if error.error_code != "PERMISSION_DENIED" or _is_registered(client, name):
             raise
         return None
+
+
+def _is_registered(client: MlflowClient, name: str) -> bool:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.get_registered_model(name)
+    except MlflowException as error:
+        return error.error_code != "RESOURCE_DOES_NOT_EXIST"
+    return True
 
 
 def judged_twin(client: MlflowClient, version: ModelVersion) -> ModelVersion:

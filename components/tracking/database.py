@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from components.errors import KfrecError, explain_os_error
-from components.private import open_own
+from components.private import modes_of, open_own
 
 _COMPANIONS = ("-journal", "-wal", "-shm")
 _BUSY_SECONDS = 20
@@ -39,10 +39,11 @@ def prepare_database(database: Path) -> None:
     try:
         if _is_ready(database):
             return
-        database.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(database):
-            if not _is_ready(database):  # another process may have prepared it before this one got the lock
-                _migrate(database)
+        with modes_of(database.parent) as mode:
+            database.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(database):
+                if not _is_ready(database):  # another process may have prepared it before this one got the lock
+                    _migrate(database, mode)
     except OSError as error:
         unusable = KfrecError(
             f"{error.filename or database}: MLflow's database cannot be kept here ({error.strerror}); {_REMEDY}"
@@ -122,7 +123,7 @@ def _locked(database: Path) -> Iterator[None]:
         yield
 
 
-def _migrate(database: Path) -> None:
+def _migrate(database: Path, mode: int) -> None:
     """Creates a database, or upgrades a copy of it, in the same folder, and renames it into place."""
     import mlflow.store.db.utils as mlflow_database
     from alembic.util import CommandError
@@ -143,6 +144,8 @@ def _migrate(database: Path) -> None:
         with closing(_open(database)) as old, closing(sqlite3.connect(fresh)) as copy:
             old.backup(copy)
         shutil.copymode(database, fresh)
+    else:
+        os.close(os.open(fresh, os.O_CREAT | os.O_EXCL, mode))  # SQLite would not let a group write
     engine = mlflow_database.create_sqlalchemy_engine(f"sqlite:///{fresh}")
     try:
         (mlflow_database._upgrade_db if earlier else mlflow_database._initialize_tables)(engine)

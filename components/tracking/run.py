@@ -114,6 +114,21 @@ def start_nested(parent: TrackedRun, title: str, tags: Mapping[str, str]) -> str
     return str(parent.client.create_run(experiment, tags=every, run_name=title).info.run_id)
 
 
+@contextmanager
+def nested_run(parent: TrackedRun, title: str, tags: Mapping[str, str]) -> Iterator[TrackedRun]:
+    """The nested run of ``parent`` with these tags, found or started; it is FINISHED after the block.
+
+    Args:
+        tags: at least one, whose values have no quote.
+    """
+    experiment = parent.client.get_run(parent.id).info.experiment_id
+    query = " and ".join(f"tags.`{name}` = '{_quotable(value)}'" for name, value in tags.items())
+    found = parent.client.search_runs([experiment], query, max_results=1, order_by=["attributes.start_time ASC"])
+    opened = found[0].info.run_id if found else start_nested(parent, title, tags)
+    yield TrackedRun(parent.client, parent.client.get_run(opened))
+    parent.client.set_terminated(opened, status_after(None))
+
+
 def refit_of(run_id: str) -> str:
     """The id of the refit of a pipeline run, whose MLflow run is nested in that of the pipeline run; empty if it is."""
     return f"{run_id}{_PART}" if run_id else ""

@@ -54,7 +54,6 @@ def prepare() -> None:
         return
     from mlflow.exceptions import MlflowException
 
-    _ask_database(tracking_uri())
     client = connect()
     try:
         client.search_experiments(max_results=1)
@@ -93,6 +92,7 @@ def connect() -> MlflowClient:
 
     quieten()
     uri = tracking_uri()
+    _ask_database(uri)
     try:
         return MlflowClient(tracking_uri=uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or uri)
     except (MlflowException, *missing()) as error:

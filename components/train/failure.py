@@ -21,7 +21,7 @@ from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import Stopped
 from components.storage import below
 from components.train.launching.launch import TrainingFailed
-from components.train.loop.listing import LIST
+from components.train.loop.listing import complete_names
 
 NOTE = "_failed.json"
 
@@ -64,7 +64,7 @@ def _noted(uri: str, run_id: str) -> str:
 
 def has_checkpoint(folder: Path) -> bool:
     """Whether a training can resume from a folder; a kill during the first save leaves an incomplete one."""
-    return (folder / LIST).is_file()
+    return bool(complete_names(folder))
 
 
 def made_with(checkpoints: Path) -> dict[str, Any]:

@@ -54,8 +54,7 @@ def run_training(
         if session.is_first:
             print(outcome.line(), flush=True)
         validation_rows = data.scored.rows if data.scored is not None else 0
-        train_rows = [data.rows_of_epoch(epoch) for epoch in range(training.progress.epoch)]
-        results = training_results(training.progress, outcome, ranks.size, train_rows, validation_rows)
+        results = training_results(training.progress, outcome, ranks.size, training.trained_rows, validation_rows)
         log.write([], {name: value for name, value in results.items() if name != "epochs"})
         _write_results(session, seed, results)
 

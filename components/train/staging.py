@@ -118,7 +118,7 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
     if ranks.rank:
         yield Stage(data, local, lambda prefix, best: send_parts(stored, prefix, ranks.rank))
         return
-    with CheckpointUploader(stored, log) as uploader:
+    with CheckpointUploader(stored, log, checkpoints) as uploader:
         yield Stage(data, local, uploader.send)
     with publishing(folder / "model", step=STEP, inputs={"tfrecord": source}, parameters=comparable) as staging:
         shutil.copytree(work, staging.path, dirs_exist_ok=True)

@@ -60,7 +60,7 @@ def run(
     data = open_input(tfrecord, steps=("tfrecord",), reads=(parameters.feature_spec,) if in_storage else None)
     tfrecord = data.path
     spec = load_feature_spec(tfrecord, parameters.feature_spec)
-    task = registry.task(parameters.task or registry.model(parameters.model_type).task)
+    task = registry.task(parameters.task or registry.model(parameters.model_type).task).at(vars(parameters))
     if lacking := missing_column(spec, task.kept):  # the evaluation would refuse it after the training
         raise KfrecError(lacking)
     launcher = launcher or launcher_of(parameters)
@@ -97,6 +97,7 @@ def _train_in_storage(
         *worker_arguments(parameters, parameters.tfrecord_uri, parameters.model_uri, ""),
         f"--stage_dir={STAGE}",
     ]
+    tqdm.write(f"kfrec stop {parameters.model_uri} ends this training, which keeps its best epoch")
     with (
         failing_once(parameters.model_uri, parameters.run_id, tqdm.write),
         _tracked(parameters, data) as tracked,

@@ -9,6 +9,8 @@ from importlib import import_module
 from multiprocessing import forkserver
 from threading import Thread
 
+from components.temporary import make_socket_folder
+
 
 def cores() -> int:
     """Cores that this process may use."""
@@ -19,6 +21,7 @@ def cores() -> int:
 def start_fork_server() -> None:
     """Starts the fork server, unless it runs; it imports in the background."""
     forkserver.set_forkserver_preload(["components.workflows.nvtabular_quiet", "distributed"])
+    make_socket_folder()
     forkserver.ensure_running()
 
 

@@ -18,10 +18,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from components.errors import KfrecError
+from components.progress import warn
+from components.storage.packed import LONGEST_LINE, parquet_batches
 from components.workflows.csv_records import ESCAPE, LONGEST_RECORD, LineCounter, require_closed_quotes
 from components.workflows.partitions import partition_of
 from components.workflows.quarantine import BadLine
-from components.workflows.text_blocks import LONGEST_LINE, require_text
+from components.workflows.text_blocks import require_text
 from components.workflows.values import plain_type
 
 # In place of a column's name: every other one.
@@ -29,9 +31,11 @@ EVERY_OTHER = "*"
 # Of MovieLens; a delimiter is one character.
 LONG_DELIMITER = "::"
 WITHOUT_LONG_DELIMITER = f"put tabs in their place (sed 's/{LONG_DELIMITER}/\\t/g') and state those as the delimiter"
+_DELIMITERS = ",;\t|"
 _BLOCK = 8 << 20
 _BATCH = 65_536
 _START = 1 << 16
+_SHOWN = 3
 _TABLES = (".csv", ".tsv", ".tab", ".data", ".dat", ".test")
 
 
@@ -145,6 +149,45 @@ def columns_of(path: Path, layout: Layout, stated: Stated) -> list[str]:
     return []
 
 
+def is_empty(path: Path) -> bool:
+    """Whether a table has neither a header nor rows, packed or not.
+
+    Raises:
+        KfrecError: it is damaged.
+    """
+    if not path.stat().st_size or path.suffix.lower() == ".parquet":
+        return not path.stat().st_size
+    with _explained(path, Layout(",", (), ())):
+        for open_text in _texts(path):
+            with open_text() as (stream, _):
+                if stream.read(_START).strip():
+                    return False
+    return True
+
+
+def warn_of_empty(paths: Sequence[Path], count: int) -> None:
+    """Warns of tables without rows.
+
+    Args:
+        count: of all tables.
+    """
+    if paths:
+        names = ", ".join(path.name for path in paths[:_SHOWN])
+        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+        warn("preprocess", "empty files", f"{len(paths)} of {count} files have no rows: {names}{more}")
+
+
+def delimiter_of(path: Path, stated: Stated) -> str:
+    """The character that divides the first line of CSV most often.
+
+    Raises:
+        KfrecError: it is damaged, or not UTF-8.
+    """
+    first = (columns_of(path, Layout("\1", (), ()), stated) or [""])[0]
+    best = max(first.count(each) for each in _DELIMITERS)
+    return next(each for each in _DELIMITERS if first.count(each) == best)
+
+
 def _reason(path: Path, layout: Layout, error: Exception) -> str:
     said = " ".join(str(error).split())
     if "utf8" in said.lower() or "utf-8" in said.lower():
@@ -157,16 +200,15 @@ def _reason(path: Path, layout: Layout, error: Exception) -> str:
 
 
 def _parquet(path: Path, layout: Layout, stated: Stated) -> Iterator[Batch]:
-    with pq.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        given = _partition_columns(path, names)
-        _check_names(path, [*names, *given], layout, stated)
-        size, first = path.stat().st_size, 1
-        for rows in file.iter_batches(_BATCH, columns=[name for name in layout.read if name not in given]):
-            share = size * len(rows) // max(file.metadata.num_rows, 1)
-            plain = _with_partition(_plain_types(path, rows), given, layout)
-            yield Batch(plain, np.arange(first, first + len(rows)), [], share)
-            first += len(rows)
+    metadata, names = pq.read_metadata(path), pq.read_schema(path).names
+    given = _partition_columns(path, names)
+    _check_names(path, [*names, *given], layout, stated)
+    size, first = path.stat().st_size, 1
+    for rows in parquet_batches(path, _BATCH, str(path), [name for name in layout.read if name not in given]):
+        share = size * len(rows) // max(metadata.num_rows, 1)
+        plain = _with_partition(_plain_types(path, rows), given, layout)
+        yield Batch(plain, np.arange(first, first + len(rows)), [], share)
+        first += len(rows)
 
 
 def _plain_types(path: Path, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from components.errors import KfrecError
 from components.progress import progress
+from components.storage.packed import LONGEST_LINE
 from components.workflows.quarantine import BadLine, Quarantine
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ T = TypeVar("T")
 
 BLOCK_BYTES = 8 << 20
 MIB = 1 << 20
-# In MiB. A small gzip file may hold a line of gigabytes.
-LONGEST_LINE = 64.0
 # File formats by their first bytes, since names are wrong at times.
 _STARTS = {
     b"PK\x03\x04": "a zip archive, such as Excel's",

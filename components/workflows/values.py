@@ -79,7 +79,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def array_of(name: str, values: Sequence[Any] | pd.Series) -> pa.Array:
-    """A column of Python's values; values of several types, such as 3 and "3", are text, and NaN is null.
+    """A column of Python's values or lists; those of several types, such as 3 and "3", are text, and NaN is null.
 
     Raises:
         KfrecError: lists and single values are mixed, or text has half of a surrogate pair.
@@ -90,11 +90,21 @@ def array_of(name: str, values: Sequence[Any] | pd.Series) -> pa.Array:
         raise KfrecError(f"column {name} holds text with a surrogate without its pair; correct it") from None
     except (pa.ArrowException, OverflowError):
         pass
-    if any(isinstance(value, list | tuple | dict) for value in values):
+    nested = [value for value in values if isinstance(value, list | tuple | dict | np.ndarray)]
+    if not nested:
+        return pa.array([_as_text(value) for value in values], pa.string())
+    if any(isinstance(value, dict) for value in nested) or sum(map(_is_missing, values)) + len(nested) < len(values):
         raise KfrecError(f"column {name} holds values of several types, lists among them; give all rows one type")
-    is_nan = [isinstance(value, float) and math.isnan(value) for value in values]
-    kept = [None if value is None or nan else str(value) for value, nan in zip(values, is_nan, strict=True)]
-    return pa.array(kept, pa.string())
+    lists = [None if _is_missing(value) else [_as_text(each) for each in value] for value in values]
+    return pa.array(lists, pa.list_(pa.string()))
+
+
+def _as_text(value: Any) -> str | None:
+    return None if _is_missing(value) else str(value)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def texts(column: pa.Array, missing: Sequence[str]) -> pa.Array:

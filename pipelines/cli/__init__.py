@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -10,20 +9,20 @@ from collections.abc import Sequence
 from components import images
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, stopping_in_order
-from components.steps.parser import Parser, restart_in_utf8
-from pipelines.cli import cluster, preparation, recommend, run, runs, serve
+from components.steps.parser import Parser, restart_in_utf8, words_of
+from pipelines.cli import cluster, electra, feedback, preparation, recommend, run, runs, serve, standing
 from pipelines.cli.options import Command
 
-COMMANDS: dict[str, Command] = dict(
-    sorted(item for module in (cluster, preparation, recommend, run, runs, serve) for item in module.COMMANDS.items())
-)
+_MODULES = (cluster, electra, feedback, preparation, recommend, run, runs, serve, standing)
+COMMANDS: dict[str, Command] = dict(sorted(item for module in _MODULES for item in module.COMMANDS.items()))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     if arguments is None:
         restart_in_utf8()
-    options = parser().parse_args(arguments)
+    command_line = parser()
+    options = command_line.parse_args(words_of(arguments, command_line))
     try:
         with stopping_in_order(with_descendants=True):
             status = int(options.execute(options))
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + stopped.number
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line, with all commands."""
     made = Parser(prog="kfrec", description="From raw logs to a trained, evaluated and registered model.")
     made.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from components import registry
 from components.crash import describe_exception
@@ -17,14 +19,19 @@ from pipelines.cli.options import (
     add_after,
     add_choices,
     add_endpoint,
+    add_nights,
     add_pipeline,
     add_registry,
     add_set,
     add_settings,
+    add_size,
     pipeline_of,
 )
-from pipelines.defaults import CLUSTER_DEFAULTS, TRAINING, Pipeline, every_pipeline
+from pipelines.defaults import INCREMENTAL, RETRAINING, TRAINING, Pipeline, cluster_defaults, every_pipeline
 from pipelines.parameters import checked, parse_assignment
+
+if TYPE_CHECKING:
+    from kfp import Client
 
 
 def _compile_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +42,7 @@ def _compile_arguments(parser: argparse.ArgumentParser) -> None:
     add_after(parser)
     parser.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
     add_settings(parser)
+    add_size(parser)
     add_registry(parser)
 
 
@@ -43,23 +51,29 @@ def _compile(options: argparse.Namespace) -> int:
     from pipelines.compilation import write_compiled
     from pipelines.task_settings import load_settings
 
-    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry, options.size)
     if options.model:
         registry.model(options.model)
     elif options.dataset or options.task or options.after:
         raise KfrecError("--dataset, --task and --after need a --model; name the model whose pipelines to write")
     plain = [
-        one._replace(dataset=options.dataset, task=options.task)
+        one._replace(dataset=options.dataset or one.dataset, task=options.task)
         for one in every_pipeline()
-        if options.model in ("", one.model)
+        if options.model in ("", one.model) and one.kind != INCREMENTAL
     ]
+    plain += [one for each in plain if (one := each.of_kind(INCREMENTAL)).grows and each.kind == RETRAINING]
     for pipeline in plain:
-        checked({}, pipeline, CLUSTER_DEFAULTS)
+        checked({}, pipeline, cluster_defaults(pipeline, options.size))
     pipelines: list[Pipeline | Chain] = [*plain]
     if options.after:
         pipelines = [chain_of(options.after, Pipeline(TRAINING, options.model, options.dataset, options.task))]
     for path in write_compiled(Path(options.output), settings, pipelines):
         print(path)
+    try:
+        settings.require_images(dict.fromkeys(step for pipeline in plain for step in pipeline.steps))
+    except KfrecError as error:
+        # The images may lie on the nodes already.
+        print(f"note: {error}", file=sys.stderr)
     return 0
 
 
@@ -67,6 +81,7 @@ def _submit_arguments(parser: argparse.ArgumentParser) -> None:
     add_pipeline(parser)
     add_set(parser)
     add_after(parser)
+    add_nights(parser)
     parser.add_argument("--experiment", default="kfrec", help="KFP experiment (default %(default)s)")
     name = parser.add_mutually_exclusive_group()
     name.add_argument("--run-name", default="", metavar="NAME", help="name of the run (default: pipeline and time)")
@@ -88,6 +103,7 @@ def _submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pause", type=float, default=5, metavar="S", help="between two polls (default %(default)s s)")
     add_endpoint(parser)
     add_settings(parser)
+    add_size(parser)
     add_registry(parser)
 
 
@@ -106,7 +122,6 @@ def _check(options: argparse.Namespace) -> None:
 def _submit(options: argparse.Namespace) -> int:
     from pipelines.chain import chain_of
     from pipelines.cluster.connection import connect, host_of
-    from pipelines.cluster.progress import follow, steps_of
     from pipelines.cluster.submit import (
         Submission,
         checked_for_cluster,
@@ -115,37 +130,58 @@ def _submit(options: argparse.Namespace) -> int:
         unfinished,
     )
     from pipelines.compilation import compiled
+    from pipelines.nights import nights
     from pipelines.task_settings import load_settings
 
     _check(options)
-    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    is_backfill = options.first is not None or options.last is not None
+    if is_backfill and not options.wait:
+        raise KfrecError("--from and --until start a run once the one before has ended; give --wait, too")
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry, options.size)
     if options.no_cache:
         settings = settings.without_cache()
     trained = pipeline_of(options)
     pipeline = chain_of(options.after, trained) if options.after else trained
-    values = checked_for_cluster(dict(parse_assignment(text) for text in options.set), pipeline)
-    require_task_on_server(values, pipeline)
+    given = dict(parse_assignment(text) for text in options.set)
+    every = [
+        checked_for_cluster(values, pipeline, options.size)
+        for values in nights(trained, given, options.first, options.last)
+    ]
+    require_task_on_server(every[0], pipeline)
     settings.require_images(trained.steps)
     host = host_of(options.endpoint)
     client = connect(options.endpoint, options.namespace)
-    wanted = Submission(
-        ir=compiled(pipeline, settings),
-        pipeline=pipeline,
-        values=values,
-        experiment=options.experiment,
-        name=options.run_name,
-        schedule=options.schedule,
-        pipeline_root=options.pipeline_root,
-        service_account=options.service_account,
-    )
-    if options.unless_running and (running := unfinished(client, host, wanted.ir, wanted.schedule)):
+    ir = compiled(pipeline, settings)
+    if options.unless_running and (running := unfinished(client, host, ir, options.schedule)):
         print(f"not started: {running}")
         return 0
-    run_id = submit(client, host, wanted)
-    if not options.wait:
-        return 0
+    for values in every:
+        wanted = Submission(
+            ir=ir,
+            pipeline=pipeline,
+            values=values,
+            experiment=options.experiment,
+            name=options.run_name,
+            schedule=options.schedule,
+            pipeline_root=options.pipeline_root,
+            service_account=options.service_account,
+        )
+        run_id = submit(client, host, wanted)
+        if options.wait and (status := _followed(client, host, run_id, ir, options)):
+            return status
+    return 0
+
+
+def _followed(client: Client, host: str, run_id: str, ir: str, options: argparse.Namespace) -> int:
+    """The status of a run that has ended.
+
+    Raises:
+        KfrecError: it cannot be followed.
+    """
+    from pipelines.cluster.progress import follow, steps_of
+
     try:
-        return follow(client, host, run_id, steps_of(wanted.ir), options.timeout, options.pause)
+        return follow(client, host, run_id, steps_of(ir), options.timeout, options.pause)
     except KfrecError as error:
         if run_id in str(error):
             raise

@@ -16,8 +16,8 @@ from pipelines.cli.options import output_of, published_output, workdir_of
 
 if TYPE_CHECKING:
     from components.artifacts import Artifact
-    from components.predict.history import People
-    from components.predict.model import NamedModel
+    from components.inference.history import People
+    from components.inference.model import NamedModel
     from pipelines.runs.record import RunRecord
 
 # Says in a line where histories are from. Takes users, None for all, and how errors end; returns these users with their
@@ -41,19 +41,22 @@ def add_histories(parser: argparse.ArgumentParser) -> None:
 
 def histories_for(
     options: argparse.Namespace, named: NamedModel, run: RunRecord | None, opened: ExitStack
-) -> Histories:
+) -> tuple[Histories, Artifact | None]:
     """The histories that the options name, else the events of the model's run, else its records.
 
     Args:
         run: of the model, if it is known.
         opened: closed once the histories were read.
 
+    Returns:
+        The histories, and the raw files with the events; None for records.
+
     Raises:
         KfrecError: --events names no raw files, or the model's data set does not read any.
     """
     from components.artifacts import open_input
-    from components.predict.events import events_in, reads_events
-    from components.predict.history import histories_of
+    from components.inference.events import events_in, reads_events
+    from components.inference.history import histories_of
 
     able = reads_events(named.raw)
     if options.events:
@@ -65,16 +68,16 @@ def histories_for(
                 "not note how to read; train again, or give histories with --users"
             )
         raw = _given(options.events, named.raw.dataset, opened)
-        return _saying(f"the events in {', '.join(options.events)}", partial(events_in, raw, named.raw))
+        return _saying(f"the events in {', '.join(options.events)}", partial(events_in, raw, named.raw)), raw
     raw_folder = _raw_of(options, run, options.data or named.data) if able and not options.data else None
     if raw_folder is not None:
         raw = open_input(raw_folder, steps=("download",))
-        return _saying(f"the events in {raw_folder}", partial(events_in, raw, named.raw))
+        return _saying(f"the events in {raw_folder}", partial(events_in, raw, named.raw)), raw
     data = options.data or (published_output(run, "tfrecord", "tfrecord") if run else named.data)
 
     why = "" if options.data else "; the raw files are not known, --events names them"
     said = f"the records in {data}, the newest items of the users that preprocessing kept{why}"
-    return _saying(said, lambda users, *remedy: histories_of(users, data, *remedy))
+    return _saying(said, lambda users, *remedy: histories_of(users, data, *remedy)), None
 
 
 def _saying(source: str, read: Histories) -> Histories:
@@ -89,7 +92,7 @@ def _given(named: Sequence[str], dataset: str, opened: ExitStack) -> Artifact:
     """The raw files that --events names, fetched if they are remote."""
     from components.artifacts import open_artifact
     from components.download.step import run as download
-    from components.predict.events import raw_files
+    from components.inference.events import raw_files
     from components.steps.catalog import STEPS
 
     if not all(each.strip() for each in named):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from components.errors import KfrecError
 from components.images import REGISTRY
-from pipelines.defaults import MODEL, OF_REFIT, PIPELINES, REFIT, TRAINING, Pipeline
+from components.served_rows import VARIABLE
+from pipelines.defaults import LARGE, MODEL, OF_REFIT, PIPELINES, REFIT, SIZES, TRAINING, Pipeline
 
 if TYPE_CHECKING:
     from pipelines.runs.record import RunRecord
@@ -24,6 +25,8 @@ REGISTERED_OR_FOLDER = (
     "name@alias or name/version of a registered model, a run of --workdir or last, or the folder that the train step "
     "wrote"
 )
+# What commands take without a model.
+BY_DEFAULT = "(default: the champion of the newest run's registered model)"
 PARAMETERS_LISTED = "kfrec parameters --model NAME lists what --set can set."
 
 
@@ -51,6 +54,18 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
 def pipeline_of(options: argparse.Namespace) -> Pipeline:
     """The pipeline that the options name."""
     return Pipeline(options.pipeline, options.model, options.dataset, options.task)
+
+
+def add_nights(parser: argparse.ArgumentParser) -> None:
+    """--from and --until, the data versions of a backfill; see ``pipelines.nights``."""
+    parser.add_argument(
+        "--from",
+        dest="first",
+        metavar="VERSION",
+        help="with --pipeline retraining or incremental: a run for each data version from this one, in order; those "
+        "that a model was trained on are skipped",
+    )
+    parser.add_argument("--until", dest="last", metavar="VERSION", help="until this one (default: the newest)")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +109,17 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_size(parser: argparse.ArgumentParser) -> None:
+    """--size of the data on a cluster."""
+    parser.add_argument(
+        "--size",
+        choices=SIZES,
+        default=LARGE,
+        help="of the data: small is up to some million samples, for which the steps ask for 2 cores and 8 GiB, the "
+        "training for no GPU, and batches have the size that kfrec run has (default %(default)s)",
+    )
+
+
 def add_registry(parser: argparse.ArgumentParser) -> None:
     """--registry of the images."""
     parser.add_argument(
@@ -101,6 +127,17 @@ def add_registry(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get(REGISTRY, ""),
         metavar="PREFIX",
         help="prefix of the images' names (default: the environment variable KFREC_REGISTRY)",
+    )
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """--log of served rows."""
+    parser.add_argument(
+        "--log",
+        default=os.environ.get(VARIABLE, ""),
+        metavar="FOLDER_OR_URI",
+        help="write what is answered as served rows, parquet files by hour (default: the environment variable "
+        f"{VARIABLE}, else nothing)",
     )
 
 
@@ -145,6 +182,21 @@ def use_store_of(options: argparse.Namespace) -> None:
         os.environ["MLFLOW_TRACKING_URI"] = database_uri(workdir)
 
 
+def model_of(options: argparse.Namespace) -> str:
+    """The MODEL argument; without one, the default, which is printed.
+
+    Raises:
+        KfrecError: no run of --workdir has registered a model.
+    """
+    if options.model is not None:
+        return str(options.model)
+    from pipelines.runs.registered import default_model
+
+    named, run = default_model(workdir_of(options))
+    print(f"model: {named}, since run {run} is the newest with a registered model", flush=True)
+    return named
+
+
 def run_of_model(options: argparse.Namespace, named: str) -> RunRecord | None:
     """The run whose model a MODEL argument names, by its name in --workdir, its folder, or ``last``; None for others.
 
@@ -179,7 +231,7 @@ def input_file(option: str, named: str) -> Path:
     Raises:
         KfrecError: it does not exist, or has an unknown format.
     """
-    from components.predict.formats import rows_file
+    from components.inference.formats import rows_file
 
     if not named.strip():
         raise KfrecError(f"{option} is empty; name a file (is a shell variable unset?)")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from components import registry
 from components.errors import KfrecError
 from components.secrets import without_password
 from components.steps.catalog import STEPS
+from components.tracking.store import tracking_uri
 from components.workflows.partitions import is_partition
 from pipelines.cli.options import (
     WORKDIR,
@@ -21,11 +24,13 @@ from pipelines.cli.options import (
     add_pipeline,
     add_set,
     add_settings,
+    add_tracked_workdir,
     add_workdir,
     pipeline_of,
+    use_store_of,
     workdir_of,
 )
-from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, TRAINING, Pipeline, whose_defaults
+from pipelines.defaults import SIZES, TRAINING, Pipeline, cluster_defaults, whose_defaults
 from pipelines.parameters import checked, parse_assignment, pipeline_parameters, step_parameters
 
 # Options whose values are names in the registry.
@@ -120,14 +125,36 @@ def _with_schemas(named: str) -> tuple[str, Callable[[Path, str], str]]:
     raise KfrecError(f"data set {named or 'of any name'}: has no schemas; name another one with --dataset")
 
 
+def _models_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="write the registered ones as JSON")
+    add_tracked_workdir(parser)
+
+
 def _models(options: argparse.Namespace) -> int:
-    """Lists the models; of a broken one it says what is wrong."""
+    """Lists the installed models, of a broken one what is wrong, and the registered ones."""
+    from pipelines.runs.registered import default_model, registered, table
+
+    use_store_of(options)
+    if options.json:
+        print(json.dumps(registered(), indent=2))
+        return 0
     for name in registry.names(registry.MODELS):
         try:
             summary = registry.model(name).summary
         except KfrecError as error:
             summary = f"broken: {error}"
         print(f"{name:<16} {summary}")
+    store = without_password(tracking_uri())
+    versions = registered()
+    print(f"registered at {store}:\n{table(versions)}" if versions else f"no model is registered at {store}")
+    with suppress(KfrecError):
+        named, run = default_model(workdir_of(options))
+        if any(f"{held['name']}@{alias}" == named for held in versions for alias in held["aliases"]):
+            print(
+                f"kfrec recommend, predict and serve take {named} by default, as run {run} is the newest with a model"
+            )
+        else:
+            print(f"there is no {named} now; name a version to kfrec recommend, predict and serve")
     return 0
 
 
@@ -147,7 +174,7 @@ def _parameters(options: argparse.Namespace) -> int:
     checked({}, pipeline)
     print(f"  {'parameter':<32} {'kfrec run':<24} {'from':<28} meaning")
     if not options.after:
-        _list(pipeline, (*PIPELINES, pipeline.kind), assignments)
+        _list(pipeline, (*pipeline.kinds, pipeline.kind), assignments)
         return 0
     from pipelines.chain import FIRST, chain_of, divided
 
@@ -169,14 +196,16 @@ def _list(
 
     values: dict[str, Any] = {}
     whose: dict[str, str] = {}
-    on_cluster: dict[str, Any] = {}
+    on_cluster: dict[str, dict[str, Any]] = {size: {} for size in SIZES}
     for kind in kinds:
         of_kind = pipeline.of_kind(kind)
         arguments = arguments_of(of_kind, assignments if kind == pipeline.kind else {}, Path(WORKDIR))
         owners = whose_defaults(of_kind)
         values |= arguments
         whose |= {name: owners.get(name, "step") for name in arguments}
-        on_cluster |= {n: p.plain_default for n, p in pipeline_parameters(of_kind, CLUSTER_DEFAULTS).items()}
+        for size, known in on_cluster.items():
+            every = pipeline_parameters(of_kind, cluster_defaults(of_kind, size))
+            known |= {name: parameter.plain_default for name, parameter in every.items()}
     whose |= {"cache_dir": "this machine"} | dict.fromkeys(assignments, "you")
     seen = set(left_out)
     for step in STEPS.values():
@@ -185,8 +214,10 @@ def _list(
             name = parameter.pipeline_name
             if name not in seen and name in values:
                 seen.add(name)
-                is_other = name not in assignments and on_cluster[name] != values[name]
-                note = f"; kfrec submit has {_shown(on_cluster[name])}" if is_other else ""
+                large, small = ("" if name in assignments else known[name] for known in on_cluster.values())
+                is_other = name not in assignments and {large, small} != {values[name]}
+                of_small = f", with --size small {_shown(small)}" if small != large else ""
+                note = f"; kfrec submit has {_shown(large)}{of_small}" if is_other else ""
                 shown = f"{_shown(values[name]):<24} {whose[name]:<28}"
                 print(f"  {prefix + name:<32} {shown} {parameter.description}{note}")
         print()
@@ -229,7 +260,7 @@ COMMANDS = {
     "completion": Command("write a shell's completion script", _completion_arguments, _completion),
     "doctor": Command("check this machine, or a cluster, for missing prerequisites", _doctor_arguments, _doctor),
     "init-schema": Command("write a first schema of a table, to be corrected", _schema_arguments, _init_schema),
-    "models": Command("list the models that are installed", lambda parser: None, _models),
+    "models": Command("list the installed and the registered models", _models_arguments, _models),
     "parameters": Command(
         "list the parameters of a model's pipelines, with the values that kfrec run has",
         _parameters_arguments,

@@ -9,28 +9,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
-from components.parameters import REGISTERED_MODEL
 from components.secrets import without_password
 from components.tasks.pairing import RETRIEVED
 from components.temporary import temporary_folder
 from pipelines.cli.histories import Histories, add_histories, histories_for
 from pipelines.cli.options import (
+    BY_DEFAULT,
     REGISTERED_OR_FOLDER,
     Command,
+    add_log,
     add_tracked_workdir,
     input_file,
+    model_of,
     published_output,
     run_of_model,
     use_store_of,
 )
 
 if TYPE_CHECKING:
-    from components.predict.model import NamedModel
-    from components.predict.recommend import Delivery, Exclusions
+    import pyarrow as pa
+
+    from components.artifacts import Artifact
+    from components.inference.model import NamedModel
+    from components.inference.recommend import Delivery, Exclusions
     from components.scoring import RawModel
     from components.scoring.catalogue import Catalogue
-
-_CHAMPION = f"{REGISTERED_MODEL.default}@champion"
+    from components.served_rows.batch import BatchLog
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,22 +43,25 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--users", metavar="FILE", help="file with users, and histories if it has them, instead of USER; needs --output"
     )
-    parser.add_argument(
-        "--model", default=_CHAMPION, metavar="MODEL", help=f"{REGISTERED_OR_FOLDER} (default %(default)s)"
-    )
+    parser.add_argument("--model", metavar="MODEL", help=f"{REGISTERED_OR_FOLDER} {BY_DEFAULT}")
     parser.add_argument("--top", type=int, default=20, metavar="N", help="items to list (default %(default)s)")
     parser.add_argument("--history", metavar="A,B,...", help="the user's items, oldest first")
     add_histories(parser)
     parser.add_argument(
         "--candidates",
         metavar="FILE",
-        help="file with items to choose from, and their boost and available_until if it has these columns (default: "
-        "all items)",
+        help="file with items to choose from, and their boost, available_until and category if it has these columns "
+        "(default: all items)",
     )
     parser.add_argument("--at", metavar="TIME", help="time at which available_until is past (default: now)")
     parser.add_argument("--per-category", type=int, default=0, metavar="N", help="most items of a category in a list")
     parser.add_argument(
         "--exclude", metavar="FILE", help="file with users and items that are not for them, such as what they bought"
+    )
+    parser.add_argument(
+        "--never-again",
+        metavar="KIND,...",
+        help="kinds of events whose items are not listed again, such as purchase, also with --keep-seen",
     )
     parser.add_argument(
         "--retriever", metavar="MODEL", help="a retrieval model, whose best candidates alone are scored by --model"
@@ -71,17 +78,26 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--output", metavar="FILE_OR_URL", help="write the lists to this file, or a database by its SQLAlchemy URL"
     )
     parser.add_argument("--table", default="lists", metavar="NAME", help="table of the database (default %(default)s)")
+    parser.add_argument(
+        "--vectors",
+        metavar="FOLDER",
+        help="write the vectors of users and items of a retrieval model as parquet, instead of lists",
+    )
     parser.add_argument("--left-out", metavar="FILE", help="write the users without a list, and why they have none")
+    add_log(parser)
     add_tracked_workdir(parser)
 
 
 def _recommend(options: argparse.Namespace) -> int:
-    from components.predict.delivery import is_database
-    from components.predict.formats import rows_file
-    from components.predict.model import named_model
-    from components.predict.recommend import Delivery, candidates_in, exclusions_in, seconds_of
+    from components.inference.delivery import is_database
+    from components.inference.events import list_new_items
+    from components.inference.files import candidates_in, exclusions_in, seconds_of
+    from components.inference.formats import rows_file
+    from components.inference.model import named_model
+    from components.inference.recommend import Delivery, Exclusions
     from components.scoring.catalogue import Catalogue
     from components.scoring.two_stages import TwoStages
+    from components.served_rows.batch import batch_log
 
     use_store_of(options)
     _check(options)
@@ -92,6 +108,7 @@ def _recommend(options: argparse.Namespace) -> int:
     if options.output is not None and not is_database(options.output):
         rows_file(Path(options.output))
     sources = [path for path in (source, users, not_for) if path is not None]
+    options.model = model_of(options)
     run = run_of_model(options, options.model)
 
     def of_model(raw: RawModel) -> Catalogue:
@@ -111,18 +128,36 @@ def _recommend(options: argparse.Namespace) -> int:
             first = opened.enter_context(named_model(retriever)).raw
             _require_stages(options, first, named.raw)
             catalogue = TwoStages(of_model(first), catalogue, options.retrieve)
-        exclusions = exclusions_in(not_for, named.raw) if not_for else None
-        histories = histories_for(options, named, run, opened)
-        delivery = None
+        histories, events = histories_for(options, named, run, opened)
+        if options.vectors is None:
+            list_new_items(catalogue, events)
+        pairs = [exclusions_in(not_for, named.raw)] if not_for else []
+        if options.never_again is not None:
+            pairs.append(_never_again(options, named.raw, events))
+        exclusions = Exclusions(pairs) if pairs else None
+        delivery, name = None, run.name if run else named.name
+        if options.vectors is not None:
+            _write_vectors(options, named, catalogue, histories, users, name)
+            return 0
         if options.output is not None:
-            name = run.name if run else named.name
             delivery = Delivery(options.output, sources, name, named.version, options.table)
-        if options.user is None:
-            assert delivery is not None
-            _write_all(options, named, catalogue, histories, users, delivery, exclusions)
-        else:
-            _list_one(options, named, catalogue, histories, delivery, exclusions)
+        with batch_log(options.log, named.name, named.registered) as log:
+            if options.user is None:
+                assert delivery is not None
+                _write_all(options, named, catalogue, histories, users, delivery, exclusions, log)
+            else:
+                _list_one(options, named, catalogue, histories, delivery, exclusions, log)
     return 0
+
+
+def _never_again(options: argparse.Namespace, model: RawModel, events: Artifact | None) -> pa.Table:
+    """What users have in events of the kinds of --never-again."""
+    from components.inference.events import never_again
+
+    if events is None:
+        raise KfrecError(f"--never-again {options.never_again}: kinds are those of raw events; name them with --events")
+    users = None if options.user is None or options.history is not None else [options.user]
+    return never_again(events, model, options.never_again, "--never-again", users)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -143,13 +178,15 @@ def _check(options: argparse.Namespace) -> None:
     ) if value]  # fmt: skip
     if len(named) != 1:
         raise KfrecError(f"give one of USER, --all and --users FILE; given: {', '.join(named) or 'none'}")
+    if options.vectors is not None and (options.user is not None or options.output is not None):
+        raise KfrecError("--vectors FOLDER is of --all and --users, in place of --output; give one of these")
     if options.user is not None:
         if not options.user.strip():
             raise KfrecError("the user's id is empty; give one (is a shell variable unset?)")
         if options.left_out is not None:
             raise KfrecError("--left-out is of --all and --users; leave it out")
         return
-    if options.output is None:
+    if options.output is None and options.vectors is None:
         raise KfrecError(f"{named[0]} writes a file; give --output FILE, such as lists.parquet, or a database")
     if options.history is not None:
         raise KfrecError(f"--history is of one user; give USER instead of {named[0]}, or --users with a column of them")
@@ -184,6 +221,7 @@ def _list_one(
     histories: Histories,
     delivery: Delivery | None,
     exclusions: Exclusions | None,
+    log: BatchLog | None,
 ) -> None:
     import pyarrow as pa
 
@@ -191,18 +229,17 @@ def _list_one(
     from components.scoring.recommend import recommend
 
     if options.history is not None:
-        history = [item.strip() for item in options.history.split(",") if item.strip()]
+        history = pa.array([[item.strip() for item in options.history.split(",") if item.strip()]])
     else:
-        ((_, lists),) = histories([options.user])
-        (history,) = lists.to_pylist()
+        ((_, history),) = histories([options.user])
     with progress("scoring candidates", 1, "users") as bar:
         items = recommend(
             catalogue,
             [options.user],
-            [history],
+            history,
             options.top,
             keep_seen=options.keep_seen,
-            excluded=exclusions.of(pa.array([options.user])) if exclusions else (),
+            excluded=exclusions.of(named.raw.spelled("user", pa.array([options.user]))) if exclusions else (),
             per_category=options.per_category,
             ranked=bar.advance,
         )
@@ -212,11 +249,14 @@ def _list_one(
             f"user {options.user}: no candidate is left: all {len(catalogue.names):,} are in the history"
             f"{' or excluded' if exclusions else ''}; --keep-seen lists those of the history, too"
         )
+    if log is not None:
+        log.listed(items.table, items.lengths)
     if delivery is not None:
         with delivery.writing(catalogue) as write:
             write(items.table)
-    print(f"{named.description}: {left:,} candidates for {options.user} after {len(history)} items")
-    _say_note(catalogue)
+    print(f"{named.description}: {left:,} candidates for {options.user} after {len(history[0])} items")
+    if catalogue.note:
+        print(f"the model {catalogue.note}")
     if unknown := int(items.unknown[0]):
         print(f"{unknown:,} ids of the user and the history are unknown to the model")
     names = items.table.column_names[1:]
@@ -231,6 +271,24 @@ def _list_one(
         print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
 
 
+def _write_vectors(
+    options: argparse.Namespace,
+    named: NamedModel,
+    catalogue: Catalogue,
+    histories: Histories,
+    users: Path | None,
+    name: str,
+) -> None:
+    from components.inference.files import users_in
+    from components.inference.vectors import ITEMS, USERS, write_vectors
+
+    if named.pair or options.retriever is not None:
+        raise KfrecError(f"--vectors: {options.model} is ranked in two stages; name the retrieval model alone")
+    people = users_in(users, named.raw, histories) if users else histories(None)
+    count, items = write_vectors(catalogue, people, Path(options.vectors), name, named.version)
+    print(f"{named.description}: {count:,} users in {USERS} and {items:,} items in {ITEMS}, in {options.vectors}")
+
+
 def _write_all(
     options: argparse.Namespace,
     named: NamedModel,
@@ -239,8 +297,10 @@ def _write_all(
     users: Path | None,
     delivery: Delivery,
     exclusions: Exclusions | None,
+    log: BatchLog | None,
 ) -> None:
-    from components.predict.recommend import NO_CANDIDATE, users_in, write_lists
+    from components.inference.files import users_in
+    from components.inference.recommend import write_lists
 
     if catalogue.scores_pairs:
         print(
@@ -257,23 +317,14 @@ def _write_all(
         exclusions=exclusions,
         per_category=options.per_category,
         left_out=Path(options.left_out) if options.left_out is not None else None,
+        log=log,
     )
     print(
         f"{named.description}: {counts.items:,} items for {counts.users:,} users, of {len(catalogue.names):,} "
         f"candidates, in {without_password(delivery.output)}"
     )
-    if counts.empty:
-        print(f"{counts.empty:,} users have no list: {NO_CANDIDATE}")
-    if counts.flagged:
-        print(f"{counts.flagged:,} of the items are flagged: their scores are not trained, or popular ones are listed")
-    if counts.unknown:
-        print(f"{counts.unknown:,} of {counts.events:,} events are of items that the model does not know")
-    _say_note(catalogue)
-
-
-def _say_note(catalogue: Catalogue) -> None:
-    if catalogue.note:
-        print(f"the model {catalogue.note}")
+    for line in counts.lines(catalogue):
+        print(line)
 
 
 COMMANDS = {

@@ -13,6 +13,7 @@ from pipelines.cli.options import (
     PARAMETERS_LISTED,
     Command,
     add_after,
+    add_nights,
     add_pipeline,
     add_registry,
     add_set,
@@ -37,6 +38,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_set(parser)
     add_after(parser)
+    add_nights(parser)
     parser.add_argument("--workers", metavar="N", help="Horovod processes that train together (default 1)")
     parser.add_argument(
         "--resume",
@@ -49,6 +51,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from pipelines.local import resume, run
+    from pipelines.nights import nights
 
     values = dict(parse_assignment(text) for text in options.set)
     for name in ("source", "workers"):
@@ -56,10 +59,13 @@ def _run(options: argparse.Namespace) -> int:
             _require_one_value(name, given, values.get(name, given))
             values[name] = given
     use_store_of(options)
+    pipeline = pipeline_of(options)
+    every = nights(pipeline, values, options.first, options.last)
     if options.after:
         summary = _chained(options, values)
     elif options.resume is None:
-        summary = run(pipeline_of(options), _with_models(options, values), workdir_of(options))
+        for night in every:
+            summary = run(pipeline, _with_models(options, night), workdir_of(options))
     else:
         summary = resume(_resumed(options), values)
     if summary is not None:
@@ -71,13 +77,23 @@ def _with_models(options: argparse.Namespace, values: dict[str, Any]) -> dict[st
     """The values with the models of the runs that they name, see ``run_of_model``.
 
     A model that needs the vocabulary of the one whose weights it starts from, and parameters such as sizes, takes them
-    from that run unless ``values`` has others.
+    from that run unless ``values`` has others. A folder of published weights is imported into the working directory.
 
     Raises:
         KfrecError: a run has no model.
     """
+    from components.text.published import digest_of, import_published, is_published
+
     inherited = registry.model(pipeline_of(options).model).inherited
     for name in (*_WEIGHTS, _VOCABULARY):
+        if inherited and name in _WEIGHTS and values.get(name) and is_published(Path(values[name])):
+            folder = Path(values[name])
+            # Another model of the same name, or newer weights in the folder, is another import.
+            imported = workdir_of(options) / "imported" / f"{folder.resolve().name}-{digest_of(folder)}"
+            sizes = import_published(folder, imported)
+            sizes = {each: value for each, value in sizes.items() if each in inherited}
+            values = {_VOCABULARY: str(imported)} | sizes | values | {name: str(imported)}
+            continue
         earlier = run_of_model(options, values[name]) if values.get(name) else None
         if earlier is None:
             continue
@@ -152,6 +168,9 @@ def _resumed(options: argparse.Namespace) -> Path:
 
 def _sweep_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="YAML with model, search and budget")
+    parser.add_argument(
+        "--minutes", type=float, metavar="N", help="begin no trial after so many minutes (default: no limit)"
+    )
     parser.add_argument("--katib", action="store_true", help="only write a Katib Experiment for a cluster")
     add_registry(parser)
     parser.add_argument(
@@ -178,9 +197,11 @@ def _sweep(options: argparse.Namespace) -> int:
     use_store_of(options)
     workdir = workdir_of(options)
     data = find_run(workdir, options.data) if options.data is not None else None
-    best = sweep(plan, path, workdir, data)
+    best = sweep(plan, path, workdir, data, options.minutes)
     scores = f"validation {plan.metric.label} {best.score:.4f}, test {plan.primary.label} {best.test:.4f}"
     print(f"best     trial {best.trial}, {scores}")
+    for remark in best.remarks:
+        print(f"note     {remark}")
     print(f"model    {best.model}\nrun it   {best.command}")
     return 0
 

@@ -1,15 +1,18 @@
-"""Commands about the runs of a folder: ``kfrec runs``, ``compare``, ``reproduce`` and ``ui``."""
+"""Commands about the runs of a folder: ``kfrec runs``, ``compare``, ``reproduce``, ``stop`` and ``ui``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import secrets
+import shlex
 import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
 
+import components
 from components.errors import KfrecError
 from components.private import SAFE_PATH
 from components.secrets import without_password
@@ -24,19 +27,31 @@ from pipelines.cli.options import (
     workdir_of,
 )
 
+# What a run has finished that made nothing of its data.
+_BEFORE_DATA = {"find", "download"}
+
 
 def _runs_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="write JSON")
+    parser.add_argument("--all", action="store_true", help="also show those that failed before they read the data")
+    parser.add_argument("--json", action="store_true", help="write JSON, of all runs")
     add_workdir(parser)
 
 
 def _runs(options: argparse.Namespace) -> int:
     from pipelines.runs.compare import listed, table
-    from pipelines.runs.record import every_run
+    from pipelines.runs.record import FAILED, every_run
+    from pipelines.runs.registered import aliases
 
     damaged: list[KfrecError] = []
-    runs = [listed(run) for run in every_run(workdir_of(options), damaged.append)]
+    found = every_run(workdir_of(options), damaged.append)
+    now = aliases(found)
+    # Of wrong paths and names only the last one, which is being corrected.
+    early = [run.state_now() == FAILED and set(run.steps) <= _BEFORE_DATA and run is not found[-1] for run in found]
+    shows_all = options.all or options.json
+    runs = [listed(run, now) for run, is_early in zip(found, early, strict=True) if shows_all or not is_early]
     print(json.dumps(runs, indent=2) if options.json else table(runs))
+    if any(early) and not shows_all:
+        print(f"{sum(early)} that failed before they read the data are left out; --all shows them")
     for error in damaged:
         print(f"error: {error}", file=sys.stderr)
     return 2 if damaged else 0
@@ -45,7 +60,7 @@ def _runs(options: argparse.Namespace) -> int:
 def _compare_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("first", "second"):
         parser.add_argument(name, metavar="RUN", help="its folder, its name in --workdir, or last")
-    parser.add_argument("--all", action="store_true", help="also show what is the same")
+    parser.add_argument("--all", action="store_true", help="also show all values, those that differ first")
     parser.add_argument("--json", action="store_true", help="write JSON")
     add_workdir(parser)
 
@@ -67,13 +82,39 @@ def _reproduce_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _reproduce(options: argparse.Namespace) -> int:
     """0 if everything is the same, else 1."""
+    from pipelines.runs.record import read_summary
     from pipelines.runs.reproduce import reproduce
 
     use_store_of(options)
     findings = reproduce(Path(options.summary), workdir_of(options))
     for finding in findings:
         print(finding)
+    if refit := read_summary(Path(options.summary)).get("refit"):
+        published = f"the run published version {refit['version']}: {refit['reason']}"
+        print(f"repeated is the judged model, not its refit; {published}")
     return 0 if all(finding.is_same for finding in findings) else 1
+
+
+def _stop_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run", metavar="RUN", help="its folder, its name in --workdir, or last; of an MPIJob the URI of its model"
+    )
+    add_workdir(parser)
+
+
+def _stop(options: argparse.Namespace) -> int:
+    from components.storage import below, is_uri
+    from components.train.loop.stopping import request_stop
+    from components.train.results import CHECKPOINT
+    from pipelines.runs.earlier import checkpoints_in_use
+    from pipelines.runs.record import find_run
+
+    if is_uri(options.run):
+        request_stop(below(options.run, CHECKPOINT))
+    else:
+        request_stop(str(checkpoints_in_use(find_run(workdir_of(options), options.run))))
+    print("the training ends at its next look at the losses; its best epoch is kept, and the run goes on")
+    return 0
 
 
 def _ui_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +124,7 @@ def _ui_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _ui(options: argparse.Namespace) -> int:
+    from components.tracking.page import TOKEN
     from components.tracking.store import prepare, tracking_uri
     from pipelines.runs.lifecycle import database_uri
 
@@ -95,18 +137,23 @@ def _ui(options: argparse.Namespace) -> int:
     if uri.startswith("sqlite:///") and not database.is_file():
         raise KfrecError(f"{database}: no runs here yet; start one with kfrec run, or give --workdir FOLDER")
     require_free(options.port, free=not options.print_only)
-    # One worker serves one viewer; mlflow's default is four.
-    command = ["mlflow", "ui", "--port", str(options.port), "--workers", "1"]
-    store = {"MLFLOW_BACKEND_STORE_URI": uri}  # may have a password, and anybody sees the arguments of a program
-    shown = f"MLFLOW_BACKEND_STORE_URI={without_password(uri)} {' '.join(command)}"
-    page = f"http://localhost:{options.port}{_runs_page(database)}"
-    print(f"{page}   (stop with Ctrl-C; every user of this machine can open it)\n{shown}", flush=True)
+    # uvicorn imports from the working directory unless it is given a folder. One worker serves one viewer; mlflow's
+    # default is four.
+    folder = Path(components.__file__).parents[1]
+    command = ["mlflow", "ui", "--port", str(options.port), "--workers", "1", "--app-name", "kfrec"]
+    command += ["--uvicorn-opts", shlex.join(["--app-dir", str(folder)])]
+    token = secrets.token_urlsafe()
+    # Not among the arguments, which anybody sees: the token, and a password that the store's address may have.
+    environment = {"MLFLOW_BACKEND_STORE_URI": uri, TOKEN: token}
+    shown = " ".join(f"{name}={without_password(value)}" for name, value in environment.items())
+    page = f"http://localhost:{options.port}/?token={token}{_runs_page(database)}"
+    print(f"{page}   (stop with Ctrl-C; the link is for you alone)\n{shown} {shlex.join(command)}", flush=True)
     if not options.print_only:
         os.environ["MLFLOW_TRACKING_URI"] = uri
         prepare()
         # Job execution serves the evaluation of language models: eight idle processes.
-        environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"} | os.environ | SAFE_PATH | store
-        os.execve(Path(sys.executable).with_name("mlflow"), command, environment)
+        quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        os.execve(Path(sys.executable).with_name("mlflow"), command, quiet | os.environ | SAFE_PATH | environment)
     return 0
 
 
@@ -118,7 +165,7 @@ def _runs_page(database: Path) -> str:
             found = store.execute(newest).fetchone()
     except sqlite3.Error:  # no database of SQLite, or one without tables yet
         return ""
-    return f"/#/experiments/{found[0]}/runs?workflowType=machine_learning" if found else ""
+    return f"#/experiments/{found[0]}/runs?workflowType=machine_learning" if found else ""
 
 
 COMMANDS = {
@@ -129,5 +176,6 @@ COMMANDS = {
     ),
     "reproduce": Command("run a run again and compare every artifact and metric", _reproduce_arguments, _reproduce),
     "runs": Command("list the runs on this machine", _runs_arguments, _runs),
+    "stop": Command("end the training of a run now, and go on with its best epoch", _stop_arguments, _stop),
     "ui": Command("show the runs in MLflow", _ui_arguments, _ui),
 }

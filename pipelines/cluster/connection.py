@@ -122,6 +122,18 @@ def log_of(host: str, run_id: str, pod: str, lines: int) -> list[str]:
     return [line.decode(errors="replace").rstrip() for line in last]
 
 
+def workflow_of(host: str, run_id: str) -> dict[str, Any]:
+    """The Argo Workflow of a run, of which only KFP's API v1beta1 tells; empty if it does not."""
+    try:
+        answer = requests.get(
+            f"{host}/apis/v1beta1/runs/{quote(run_id, safe='')}", headers=_headers(_token()), timeout=_TIMEOUT
+        )
+    except requests.RequestException:
+        return {}
+    runtime = (_json_object(answer.text) or {}).get("pipeline_runtime") or {}
+    return (_json_object(runtime.get("workflow_manifest") or "") or {}) if answer.ok else {}
+
+
 def host_of(endpoint: str) -> str:
     """The API server's URL.
 

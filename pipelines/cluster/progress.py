@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from components.errors import KfrecError
-from pipelines.cluster.connection import explained, log_of, may_pass, status_of
-from pipelines.screen import duration
+from components.progress import duration
+from pipelines.cluster.connection import explained, log_of, may_pass, status_of, workflow_of
 
 if TYPE_CHECKING:
     from kfp import Client
@@ -26,6 +26,10 @@ _WITH_A_JOB, _BETWEEN_LOOKS, _LONGEST_BETWEEN = "train", 15.0, 300.0
 _OF_A_JOB = re.compile(r"\bMPIJobs? |-(worker|launcher)\S* (has no node|cannot get its image)|^pods cannot be created"
                        r"|over its quota")  # fmt: skip
 _ATTEMPT = re.compile(r"\(\d+\)$")
+_DRIVER = "-driver"
+# Phases of Argo's nodes that hold nothing up, and what it says of each pod while it starts.
+_WITHOUT_TROUBLE = ("Succeeded", "Skipped", "Omitted")
+_STARTING = ("PodInitializing", "ContainerCreating")
 # Argo names the pod of a node by its template, which depends on KFP's version; older versions by the node alone.
 _TEMPLATES = ("", "system-container-impl-", "retry-system-container-impl-")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -53,8 +57,8 @@ def follow(
 ) -> int:
     """Reports the state changes of a run and its steps until it ends; returns 0 if it succeeded, else 1.
 
-    A step that has ended is reported with its duration, a failed one with its messages and the end of its log, and the
-    train step with what its log says of the MPIJob.
+    A step that has ended is reported with its duration, a failed one with its messages and the end of its log, the
+    train step with what its log says of the MPIJob, and every step with what keeps its pods from starting.
 
     Args:
         steps: names of the pipeline's steps; see ``steps_of``.
@@ -72,6 +76,7 @@ def follow(
     answered = time.monotonic()
     seen: dict[str, str] = {}
     job = _JobLines(host, run_id, echo)
+    obstacles = _Obstacles(host, run_id, steps, echo)
     while True:
         with explained(host):
             try:
@@ -92,6 +97,8 @@ def follow(
             if seen.get(name) != state:
                 seen[name] = state
                 echo(f"{name}: {state.lower()}{_took(task) if state in ENDED else ''}")
+        if run.state not in ENDED:
+            obstacles.look()
         if run.state in ENDED:
             failed = {name: task for name, task in tasks.items() if task.state == "FAILED"}
             for name, task in failed.items():
@@ -128,6 +135,36 @@ class _JobLines:
                 if _OF_A_JOB.search(line) and line not in self._repeated:
                     self._repeated.add(line)
                     self._echo(f"{_WITH_A_JOB}: {line}")
+
+
+class _Obstacles:
+    """Tells once what Argo says of each node of a step: why its pod is pending, was refused or failed, and until when
+    it is not tried again."""
+
+    def __init__(self, host: str, run_id: str, steps: Collection[str], echo: Callable[[str], None]) -> None:
+        self._host, self._run_id, self._steps, self._echo = host, run_id, steps, echo
+        self._told: set[tuple[str, str]] = set()
+        self._next = 0.0
+
+    def look(self) -> None:
+        """Reads the run's Workflow from time to time."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _BETWEEN_LOOKS
+        nodes = workflow_of(self._host, self._run_id).get("status", {}).get("nodes") or {}
+        for node in nodes.values():
+            message = " ".join((node.get("message") or "").split())
+            if not message or message in _STARTING or node.get("phase") in _WITHOUT_TROUBLE:
+                continue
+            step = self._step_of(node.get("name") or "")
+            if step and (step, message) not in self._told:
+                self._told.add((step, message))
+                self._echo(f"{step}: {message}")
+
+    def _step_of(self, name: str) -> str:
+        """The step of a node, whose name is a path from the workflow, such as ``run-x7k2p.root.train(0).executor``."""
+        parts = (_ATTEMPT.sub("", part).removesuffix(_DRIVER) for part in reversed(name.split(".")))
+        return next((part for part in parts if part in self._steps), "")
 
 
 def _took(task: Any) -> str:

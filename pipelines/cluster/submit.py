@@ -18,7 +18,7 @@ from pipelines.chain import Chain, chain_inputs, divided, joined
 from pipelines.cluster.connection import explained, may_pass, namespace_of, pages, status_of
 from pipelines.cluster.progress import ENDED
 from pipelines.cluster.versions import NAME, ensure_version, fitted, pipeline_id, pipeline_name
-from pipelines.defaults import CLUSTER_DEFAULTS, Pipeline
+from pipelines.defaults import LARGE, Pipeline, cluster_defaults
 from pipelines.form import pipeline_inputs
 from pipelines.parameters import checked, pipeline_parameters
 
@@ -139,16 +139,16 @@ def _experiment_id(client: Client, name: str) -> str:
         return str(client.get_experiment(experiment_name=name, namespace=space).experiment_id)
 
 
-def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline | Chain) -> dict[str, Any]:
-    """``pipelines.parameters.checked`` with the cluster's defaults.
+def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline | Chain, size: str = LARGE) -> dict[str, Any]:
+    """``pipelines.parameters.checked`` with the cluster's defaults for data of a size.
 
     Raises:
         KfrecError: as there; or a value holds a password, which KFP would store and show to every viewer of the run.
     """
     if not isinstance(pipeline, Pipeline):
         parts = zip(divided(pipeline, values), pipeline, strict=True)
-        return joined(pipeline, *(checked_for_cluster(part, training) for part, training in parts))
-    arguments = checked(values, pipeline, CLUSTER_DEFAULTS)
+        return joined(pipeline, *(checked_for_cluster(part, training, size) for part, training in parts))
+    arguments = checked(values, pipeline, cluster_defaults(pipeline, size))
     for name, shown in without_passwords(arguments).items():
         if shown != arguments[name]:
             raise KfrecError(
@@ -179,6 +179,6 @@ def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline | Chain
             require_task_on_server(part, training)
         return
     name = "registered_model"
-    known = pipeline_parameters(pipeline, CLUSTER_DEFAULTS)
+    known = pipeline_parameters(pipeline, cluster_defaults(pipeline))
     if name in known and tracking_uri().startswith("http") and find_spec("mlflow"):
         require_task_early(values.get(name, known[name].default), pipeline.choices["task"])

@@ -18,15 +18,17 @@ from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec.side_tables import side_tables
 from components.metrics import CONFIDENCE, Interval
+from components.progress import duration
 from components.tasks import RESAMPLES, TaskDefinition, difference_of, measured_with
 from pipelines.defaults import OF_REFIT
 from pipelines.runs.record import RUNNING, RunRecord
-from pipelines.screen import duration
 from pipelines.summary import published, warnings_of
 
 # The artifacts before the model, and the displayed length of their digests.
 _DATA = ("raw", "parquet", "tfrecord")
 _SHOWN = 12
+# Differing values that are named; --all has all.
+_DIFFERING = 8
 # Warnings that a row names; --json has all.
 _NAMED = 2
 _COLUMNS = ("run", "state", "model", "started", "duration", "metric", "warnings", "verdict")
@@ -37,13 +39,23 @@ class Chance:
     """Whether two runs' primary metrics differ significantly.
 
     Attributes:
+        verdict: the scores and why, in a sentence.
         difference: first run minus second; None if unknown.
         more_than_chance: None if unknown.
+        better: name of the run that is better by more than chance; empty if neither is.
     """
 
     verdict: str
     difference: Interval | None = None
     more_than_chance: bool | None = None
+    better: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a few words."""
+        if self.better:
+            return f"{self.better} is better"
+        return "which one is better cannot be said" if self.more_than_chance is None else "neither is better"
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,7 @@ class Comparison:
     chance: Chance
 
     def to_json(self) -> str:
-        """For scripts; ``difference`` has estimate, low and high."""
+        """For scripts; ``difference`` has estimate, and low and high, null without an interval."""
         interval = self.chance.difference
         body = {
             "runs": self.names,
@@ -73,25 +85,25 @@ class Comparison:
             "more_than_chance": self.chance.more_than_chance,
             "difference": None
             if interval is None
-            else {name: getattr(interval, name) for name in ("estimate", "low", "high")},
+            else {name.removeprefix("_") or "estimate": value for name, value in interval.metrics("").items()},
             "verdict": self.chance.verdict,
         }
         return json.dumps(body, indent=2)
 
     def to_text(self, everything: bool = False) -> str:
-        """For the terminal: the differences by part, the verdict, and with ``everything`` the equal values."""
+        """For the terminal: the verdict and why, what differs in a line, and with ``everything`` all values."""
         parts = {"parameters": self.parameters, "data": self.data, "metrics": self.metrics}
-        rows = [("", *self.names)]
+        differ, rows = [], [("", *self.names)]
         for part, values in parts.items():
             other = {name: pair for name, pair in values.items() if pair[0] != pair[1]}
+            differ.append(f"{part} ({_named(list(other))})" if other else f"no {part}")
             rows += [(part if other else f"{part}: no difference", "", ""), *_rows(other)]
         same = {name: pair for values in parts.values() for name, pair in values.items() if pair[0] == pair[1]}
-        last = [("the same", "", ""), *_rows(same)] if everything else []
-        widths = [max(len(row[column]) for row in (*rows, *last)) for column in (0, 1)]
-        lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in (*rows, *last)]
-        lines[len(rows) : len(rows)] = ["", self.chance.verdict, ""]
-        hint = "" if everything else f"{len(same)} more are the same; --all shows them"
-        return "\n".join((*lines, hint)).rstrip()
+        rows += [("the same", "", ""), *_rows(same)]
+        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows]
+        table = ["", *lines] if everything else ["--all shows all values"]
+        return "\n".join([f"{self.chance.headline}: {self.chance.verdict}", f"differ: {'; '.join(differ)}", *table])
 
 
 def compare(first: RunRecord, second: RunRecord) -> Comparison:
@@ -112,8 +124,11 @@ def compare(first: RunRecord, second: RunRecord) -> Comparison:
 
 
 def primary_score(run: RunRecord) -> tuple[str, float] | None:
-    """Label and value of the primary metric on the test split; None before the evaluation."""
-    task = registry.task(run.pipeline.choices["task"])
+    """Label and value of the primary metric on the test split, or of feedback on served rows; None before."""
+    if (event := run.steps.get("feedback")) is not None:
+        metric = read_notes(Path(event["outputs"]["feedback"]) / "live.json").get("metric", {})
+        return None if metric.get("score") is None else (f"live {metric['label']}", metric["score"])
+    task = registry.task(run.pipeline.choices["task"]).at(run.parameters)
     event = run.steps.get("evaluate")
     if event is None:
         return None
@@ -170,15 +185,19 @@ def _chance(runs: tuple[RunRecord, RunRecord], artifacts: list[dict[str, Artifac
         return _unknown("the runs were evaluated on different test samples")
     evaluations = artifacts[0]["evaluation"], artifacts[1]["evaluation"]
     tables = side_tables(artifacts[0]["tfrecord"].path)
-    return _measured(registry.task(tasks[0]), *evaluations, tables, runs[0].parameters)
+    return _measured(registry.task(tasks[0]).at(runs[0].parameters), runs, evaluations, tables)
 
 
 def _measured(
-    task: TaskDefinition, first: Artifact, second: Artifact, tables: Mapping[str, Path], gate: Mapping[str, Any]
+    task: TaskDefinition,
+    runs: tuple[RunRecord, RunRecord],
+    evaluations: tuple[Artifact, Artifact],
+    tables: Mapping[str, Path],
 ) -> Chance:
-    """Compares as the gate of the first run does, whose parameters are ``gate``."""
+    """Compares as the gate of the first run does, with its parameters."""
     from components.scoring.predictions import FILENAME, read_predictions
 
+    (first, second), gate = evaluations, runs[0].parameters
     ours, theirs = (read_predictions(each.file(FILENAME), tables) for each in (first, second))
     if not _are_equal(ours.targets, theirs.targets):
         raise KfrecError(f"{second.file(FILENAME)}: has other labels than {first.file(FILENAME)}; evaluate again")
@@ -198,7 +217,8 @@ def _measured(
     if not difference.is_finite:
         return _unknown(f"{difference_text}, which is not finite")
     verdict = f"no more than chance, because {difference.doubt}" if difference.doubt else "more than chance"
-    return Chance(f"{difference_text}, which is {verdict}", difference.interval, not difference.doubt)
+    better = "" if difference.doubt else runs[0 if difference.gain.low > 0 else 1].name
+    return Chance(f"{difference_text}, which is {verdict}", difference.interval, not difference.doubt, better)
 
 
 def _are_equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:
@@ -206,7 +226,7 @@ def _are_equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]
 
 
 def _unknown(why: str) -> Chance:
-    return Chance(f"whether the difference is more than chance cannot be said: {why}")
+    return Chance(why)
 
 
 def _test_files(records: Artifact) -> list[tuple[str, int, str]]:
@@ -233,10 +253,18 @@ def _shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value) or "''"
 
 
-def listed(run: RunRecord) -> dict[str, Any]:
-    """A run as a row; of a running or killed run, ``seconds`` end at its last finished step."""
+def listed(run: RunRecord, aliases: Mapping[tuple[str, str], Mapping[int, str]]) -> dict[str, Any]:
+    """A run as a row; of a running or killed run, ``seconds`` end at its last finished step.
+
+    Args:
+        aliases: see ``pipelines.runs.registered.aliases``; a version that has none any more is a former champion or
+            challenger.
+    """
     state, score = run.state_now(), primary_score(run)
     registered = published(run.summary())
+    key = (run.tracking_uri, registered.get("model", ""))
+    if registered:
+        registered["alias"] = aliases[key].get(registered["version"], f"former {registered['alias']}")
     return {
         "run": run.name,
         "state": state,
@@ -249,7 +277,8 @@ def listed(run: RunRecord) -> dict[str, Any]:
         "registered": registered.get("model"),
         "version": registered.get("version"),
         "alias": registered.get("alias"),
-        "warnings": [warning["about"] for warning in warnings_of(run.steps)],
+        # A refit reads the data again, and warns again.
+        "warnings": list(dict.fromkeys(warning["about"] for warning in warnings_of(run.steps))),
         "message": run.message,
         "folder": str(run.folder),
     }
@@ -284,3 +313,9 @@ def _shortened(warnings: Sequence[str]) -> str:
     """Number and names of warnings, such as "3: psi reviews rating, new reviews user, …"."""
     more = ["…"] if len(warnings) > _NAMED else []
     return f"{len(warnings)}: {', '.join([*warnings[:_NAMED], *more])}" if warnings else ""
+
+
+def _named(names: Sequence[str]) -> str:
+    """Names, such as "lr, epochs, and 3 more"."""
+    more = len(names) - _DIFFERING
+    return ", ".join([*names[:_DIFFERING], *([f"and {more} more"] if more > 0 else [])])

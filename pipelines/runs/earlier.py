@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from components.steps.training_parameters import MAY_CHANGE
 from components.train.failure import has_checkpoint, made_with
 from pipelines.defaults import OF_REFIT, REFIT, Pipeline
 from pipelines.parameters import BOUND, step_parameters
-from pipelines.runs.record import RunRecord
+from pipelines.runs.record import RUNNING, RunRecord
 
 # Set by each attempt; it does not affect the result of a training.
 _CHECKPOINTS = "load_checkpoint_path"
-_LEFT_CHECKPOINTS = "*/train/.model.checkpoint"
+# Below a run's folder: the checkpoints of a training, and the folder in which its step works.
+_LEFT_CHECKPOINTS, _TRAINING = "*/train/.model.checkpoint", "*/train/.model.partial"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,10 @@ class Earlier:
     def artifacts(self) -> dict[str, str]:
         """Output name to folder."""
         return {name: path for event in self.steps.values() for name, path in event["outputs"].items()}
+
+
+class LosesEpochs(KfrecError):
+    """A training would begin again, though one that has not ended left checkpoints."""
 
 
 class Outdated(Exception):
@@ -112,20 +118,56 @@ def _valid(
     return valid
 
 
-def checkpoints_of(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], earlier: Earlier) -> str:
-    """Folder of the newest checkpoints of this run's training that fit what it would be given now; empty if none do.
+def checkpoints_of(
+    run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], earlier: Earlier, part: str = ""
+) -> str:
+    """Folder of the newest checkpoints of this run's training that fit what it would be given now; empty without any.
 
-    Tells which ones are dropped because a parameter, the data or an extension has changed.
+    Args:
+        part: begins the names of the steps of a refit.
+
+    Raises:
+        LosesEpochs: those of a training that has not ended do not fit, because a parameter, the data or an extension
+            has changed.
     """
-    folders = [path for path in sorted(run.folder.glob(_LEFT_CHECKPOINTS)) if has_checkpoint(path)]
-    for folder in reversed(folders):
+    reasons = {}
+    for folder, values in _trainings(run, part):
         try:
-            _require_same_training(made_with(folder), pipeline, arguments, earlier)
+            _require_same_training(values, pipeline, arguments, earlier)
         except Outdated as reason:
-            _echo(f"{reason}: the checkpoints in {folder} do not fit any more, and are dropped")
+            reasons[folder] = reason
         else:
             return str(folder)
+    if reasons and part + "train" not in run.steps:
+        newest, why = next(iter(reasons.items()))
+        raise LosesEpochs(
+            f"{newest}: these checkpoints do not fit any more, and their epochs would be lost: {why}; undo that, or "
+            "delete the folder to train from the start (epochs, patience, export_epoch, workers and logging may change)"
+        )
     return ""
+
+
+def _trainings(run: RunRecord, part: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The folders with checkpoints of a run's training, the newest first, and what it was given."""
+    with suppress(KfrecError, KeyError):  # it has not ended, or its model is gone
+        model = open_artifact(run.steps[part + "train"]["outputs"]["model"])
+        yield model.path / "checkpoint", {"inputs": dict(model.inputs), "parameters": model.parameters}
+    for folder in sorted(run.folder.glob(_LEFT_CHECKPOINTS), reverse=True):
+        values = made_with(folder)
+        if has_checkpoint(folder) and values.get("parameters", {}).get("refitting", False) == bool(part):
+            yield folder, values
+
+
+def checkpoints_in_use(run: RunRecord) -> Path:
+    """The folder of checkpoints of the training that runs now.
+
+    Raises:
+        KfrecError: none does.
+    """
+    working = [*run.folder.glob(_TRAINING)] if run.state_now() == RUNNING else []
+    if not working:
+        raise KfrecError(f"{run.folder}: no training runs here now; kfrec runs lists the runs and their states")
+    return working[0].with_name(Path(_LEFT_CHECKPOINTS).name)
 
 
 def _require_same_training(

@@ -14,17 +14,25 @@ from typing import Any
 from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped
+from components.notices import tell
+from components.private import modes_of, require_writable
 from components.secrets import without_password
 from components.tracking.champion import require_task_early
 from components.tracking.run import RUN_NAME
-from components.tracking.store import prepare, tracking_uri
+from components.tracking.store import database_of, prepare, tracking_uri
 from pipelines.defaults import OF_REFIT, Pipeline
+from pipelines.runs.notices import notice_of
 from pipelines.runs.record import FAILED, FINISHED, RECORD, RUNNING, STOPPED, RunRecord, held, read_record
 from pipelines.screen import StepOutput
 from pipelines.summary import refit_name
 
 # Working folders of local steps: run, pipeline, step, and the hidden folder beside the output.
 _WORKING = "*/*/*/.*.partial"
+# What the runs of a workdir share.
+_SHARED = ("mlflow.db", "cache", "cache/*", "mlartifacts", "mlartifacts/*", "mlartifacts/*/models")
+
+# What a client of MLflow, or of its database, sends to any server.
+_CREDENTIALS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "PGPASSWORD")
 
 
 def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpose: str = "") -> RunRecord:
@@ -34,6 +42,7 @@ def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpo
         KfrecError: the folder or the store cannot be used, or the model to beat is of another task.
     """
     workdir = workdir.absolute()
+    require_writable(workdir, _SHARED)
     os.environ["MLFLOW_TRACKING_URI"] = os.environ.get("MLFLOW_TRACKING_URI") or database_uri(workdir)
     prepare()
     if not purpose and "register" in pipeline.steps:
@@ -53,8 +62,9 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
         KfrecError: another process runs it, or it has finished; an error of the block, with the resume command.
     """
     folder, began = record.folder, time.monotonic()
+    step, lines = "", list[str]()
     earlier, resume_command = record.seconds, f"; resume with: {record.resume_command}"
-    with held(folder):
+    with held(folder), modes_of(folder.parent):
         if (folder / RECORD).is_file() and read_record(folder).state == FINISHED:
             raise KfrecError(
                 f"{folder}: the run has finished, so nothing is left to do; start a new one with kfrec run"
@@ -73,7 +83,11 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
 
         try:
             with contextlib.closing(StepOutput(folder / "steps.log", note)) as output:
-                yield output
+                try:
+                    yield output
+                except BaseException:
+                    step, lines = output.running, output.step_lines()
+                    raise
                 note()
             record.state = FINISHED
         except Stopped as stopped:
@@ -97,6 +111,8 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
             # A full disk must not hide the error; the record then says running without a process that holds the run.
             with contextlib.suppress(OSError):
                 record.write()
+            if not record.purpose:
+                tell(notice_of(record, step, lines))
 
 
 def _link_outputs(record: RunRecord) -> None:
@@ -115,7 +131,8 @@ def tracked_at(record: RunRecord) -> str:
     """MLflow's store of a run; its password comes from MLFLOW_TRACKING_URI if that is the same store.
 
     Raises:
-        KfrecError: it needs a password, and MLFLOW_TRACKING_URI is another store or unset.
+        KfrecError: it needs a password, or the environment holds one, and MLFLOW_TRACKING_URI is another store or
+            unset. Whoever supplies the folder of a run names a store, which gets no password of the user's.
     """
     uri = tracking_uri()
     if without_password(uri) == record.tracking_uri:
@@ -124,6 +141,11 @@ def tracked_at(record: RunRecord) -> str:
         raise KfrecError(
             f"{record.folder}: MLflow keeps the run at {record.tracking_uri}; set MLFLOW_TRACKING_URI to that store "
             "with its password"
+        )
+    if not database_of(record.tracking_uri) and (held := [name for name in _CREDENTIALS if os.environ.get(name)]):
+        raise KfrecError(
+            f"{record.folder}: MLflow keeps the run at {record.tracking_uri}, which would get {held[0]} of the "
+            "environment; set MLFLOW_TRACKING_URI to that store if it may, or unset the credentials"
         )
     return record.tracking_uri
 
@@ -134,14 +156,15 @@ def database_uri(workdir: Path) -> str:
 
 
 def run_folder(workdir: Path) -> Path:
-    """Makes the folder of a new run, which only this user may open.
+    """Makes the folder of a new run, which only this user, or the group of the workdir, may open.
 
     Raises:
         KfrecError: it cannot be made.
     """
     folder = workdir / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
     try:
-        folder.mkdir(mode=0o700, parents=True)
+        with modes_of(workdir):
+            folder.mkdir(parents=True)
     except OSError as error:
         explained = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
         raise explain_os_error(error, folder) or explained from error

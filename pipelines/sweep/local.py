@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import shlex
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -14,8 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components import registry
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
+from components.progress import duration
 from components.secrets import without_passwords
 from components.tracking.run import start_nested, tracked_run
 from pipelines.local import arguments_of, check_environment, train
@@ -33,8 +37,9 @@ if TYPE_CHECKING:
 SWEEP = "sweep.json"
 # Beside it: the plan, and Optuna's storage.
 PLAN, TRIALS = "plan.json", "trials.db"
-# User attributes of a trial: its MLflow run, its own failure, and the trial that it repeats.
-_RUN, _FAILURE, _AGAIN = "run", "failure", "again"
+# User attributes of a trial: its MLflow run, its own failure, the interrupted trial that it repeats, and whether it was
+# dropped because an earlier one has its parameters.
+_RUN, _FAILURE, _AGAIN, _DROPPED = "run", "failure", "again", "dropped"
 # The last step that all trials share.
 _LAST = "tfrecord"
 
@@ -45,6 +50,7 @@ class Best:
 
     Attributes:
         test: its task's primary metric on the test split.
+        remarks: the task's, such as that the model is not above the baseline.
     """
 
     trial: int
@@ -53,9 +59,14 @@ class Best:
     parameters: dict[str, Any]
     model: str
     command: str
+    remarks: tuple[str, ...] = ()
 
 
-def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) -> Best:
+class _Repeated(Exception):
+    """An earlier trial has the parameters of this one."""
+
+
+def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None, minutes: float | None = None) -> Best:
     """Prepares the data, runs the trials, evaluates the best one, and writes sweep.json into the run folder.
 
     An interrupted sweep of the same plan and data resumes in its run folder. Its number of trials, parallelism, pruning
@@ -63,6 +74,7 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
 
     Args:
         data: run to reuse valid data artifacts from; None prepares all data.
+        minutes: after which no trial begins, from the first trial on; None is no limit.
 
     Raises:
         KfrecError: Optuna is missing, a step failed, or all trials failed.
@@ -89,10 +101,13 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
         study = study_of(plan, record.folder)
         with tracked_run(arguments["experiment"], f"sweep-{record.name}", f"sweep {plan.model}") as parent:
             parent.set_tags({"kfrec.sweep": str(path.absolute())})
-            best = _search(plan, study, record, arguments, tfrecord, parent)
+            best = _search(plan, study, record, arguments, tfrecord, parent, minutes)
             parent.log_parameters({"best.trial": best.trial} | {f"best.{n}": v for n, v in best.parameters.items()})
             parent.log_metrics({plan.metric_name: best.score, f"test_{plan.primary.name}": best.test})
-        body = {"best": asdict(best), "trials": [_noted(trial) for trial in study.trials]}
+        body = {
+            "best": asdict(best),
+            "trials": [_noted(trial) for trial in study.trials if trial.params and not _is_dropped(trial)],
+        }
         (record.folder / SWEEP).write_text(json.dumps(body, indent=2) + "\n")
         record.message = (
             f"best trial {best.trial}: validation {plan.metric.label} {best.score:.4f}, "
@@ -122,7 +137,7 @@ def _identity(plan: Plan, data: RunRecord | None = None) -> str:
 def study_of(plan: Plan, folder: Path) -> optuna.Study:
     """Creates the Optuna study of a plan, or loads that of an interrupted sweep.
 
-    Interrupted trials are marked as failed, and their parameters are enqueued again.
+    Interrupted trials are marked as failed, and their parameters are enqueued again. A small grid is enqueued whole.
     """
     import optuna
 
@@ -142,9 +157,15 @@ def study_of(plan: Plan, folder: Path) -> optuna.Study:
             study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         elif trial.state != optuna.trial.TrialState.FAIL or _FAILURE in trial.user_attrs:
             continue
-        if trial.number not in again:
+        if trial.number not in again and not _is_dropped(trial):
             study.enqueue_trial(trial.params, user_attrs={_AGAIN: trial.number})
+    for combination in plan.grid:
+        study.enqueue_trial(combination, skip_if_exists=True)
     return study
+
+
+def _is_dropped(trial: optuna.trial.FrozenTrial) -> bool:
+    return _DROPPED in trial.user_attrs
 
 
 def _ended(study: optuna.Study) -> int:
@@ -161,26 +182,40 @@ def _search(
     arguments: Mapping[str, Any],
     tfrecord: str,
     parent: TrackedRun,
+    minutes: float | None = None,
 ) -> Best:
     import optuna
+
+    task = registry.task(plan.pipeline.choices["task"])
 
     dimensions, name = plan.dimensions, plan.metric_name
     parallel = at_a_time(plan.parallel, int(arguments["workers"]))
 
     def objective(trial: optuna.Trial) -> float:
         searched = {key: _suggested(trial, key, each, plan) for key, each in dimensions.items()}
+        if _is_known(study, trial):
+            trial.set_user_attr(_DROPPED, True)
+            raise _Repeated
         trial_arguments = shared_out(dict(arguments) | searched, parallel)
         run_id = start_nested(parent, f"trial {trial.number}", {"kfrec.trial": str(trial.number)})
         trial.set_user_attr(_RUN, run_id)
 
+        began, epochs = time.monotonic(), 0
+
         def is_hopeless(epoch: int, metrics: Mapping[str, Any]) -> bool:
+            nonlocal epochs
+            epochs = epoch
             score = metrics.get(name)
             if score is None:
                 return False
             trial.report(score, epoch)
             return bool(trial.should_prune())
 
-        values = ", ".join(f"{key}={value}" for key, value in searched.items())
+        def tell(outcome: str) -> None:
+            values = ", ".join(f"{key}={value}" for key, value in searched.items())
+            spent = f"{epochs} epoch{'s' * (epochs != 1)}, {duration(time.monotonic() - began)}"
+            _echo(f"trial {trial.number:<4} {outcome}  {spent}  {values}")
+
         try:
             result = run_trial(
                 plan.pipeline, trial_arguments, tfrecord, _folder(record, trial.number), run_id, is_hopeless
@@ -189,25 +224,46 @@ def _search(
                 raise KfrecError(f"its {name} is not defined on these data; validate on more samples")
         except Pruned:
             parent.client.set_tag(run_id, "kfrec.trial.pruned", "true")
-            _echo(f"trial {trial.number:<4} pruned  {values}")
+            tell("pruned")
             raise optuna.TrialPruned from None
         except KfrecError as error:
             trial.set_user_attr(_FAILURE, str(error))
-            _echo(f"trial {trial.number:<4} failed: {error}  {values}")
+            tell(f"failed: {error}")
             raise
-        _echo(f"trial {trial.number:<4} validation {plan.metric.label} {result[name]:.4f}  {values}")
+        tell(f"validation {plan.metric.label} {result[name]:.4f}")
         return float(result[name])
 
-    left = max(0, plan.trials - _ended(study))
-    study.optimize(objective, left, n_jobs=max(1, min(parallel, left)), catch=(KfrecError,))
+    left = max(0, (len(plan.grid) or plan.trials) - _ended(study))
+    until = math.inf if minutes is None else time.monotonic() + 60 * minutes
+    while left and time.monotonic() < until:
+        dropped = sum(map(_is_dropped, study.trials))
+        seconds = None if minutes is None else until - time.monotonic()
+        study.optimize(objective, left, seconds, max(1, min(parallel, left)), catch=(KfrecError, _Repeated))
+        left = sum(map(_is_dropped, study.trials)) - dropped
     if not any(trial.state == optuna.trial.TrialState.COMPLETE for trial in study.trials):
         raise KfrecError(f"every trial failed; their logs are in {record.folder / 'trials'}")
     best = study.best_trial
     folder = _folder(record, best.number)
     evaluation = evaluate(plan.pipeline, arguments, tfrecord, folder, best.user_attrs[_RUN])
-    test = read_notes(evaluation / "metrics.json")[f"test_{plan.primary.name}"]
+    metrics = read_notes(evaluation / "metrics.json")
     return Best(
-        best.number, float(best.value or 0), test, best.params, str(folder / "model"), _command(plan, best.params)
+        best.number,
+        float(best.value or 0),
+        metrics[f"test_{plan.primary.name}"],
+        best.params,
+        str(folder / "model"),
+        _command(plan, best.params),
+        tuple(task.remarks(metrics)),
+    )
+
+
+def _is_known(study: optuna.Study, trial: optuna.Trial) -> bool:
+    """Whether an earlier trial with these parameters has ended by itself, or runs."""
+    return any(
+        earlier.params == trial.params
+        and (earlier.state.name in ("COMPLETE", "PRUNED", "RUNNING") or _FAILURE in earlier.user_attrs)
+        for earlier in study.get_trials(deepcopy=False)
+        if earlier.number < trial.number
     )
 
 
@@ -239,6 +295,7 @@ def _noted(trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
         "state": trial.state.name.lower(),
         "parameters": trial.params,
         "score": trial.value,
+        "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
         "epochs": {str(epoch): value for epoch, value in trial.intermediate_values.items()},
     }
 

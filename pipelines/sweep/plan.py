@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from components.parameters import LARGEST_SEED, Parameter, plain, unknown_parame
 from components.settings_file import Several, read_yaml
 from components.settings_file import checked as typed
 from components.steps.catalog import STEPS
-from components.tasks import Metric
+from components.tasks import Metric, TaskDefinition
 from pipelines.defaults import MODEL, TRAINING, Pipeline
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 
@@ -113,12 +115,17 @@ class Plan:
     @property
     def primary(self) -> Metric:
         """The metric that compares models."""
-        return registry.task(self.pipeline.choices["task"]).primary
+        return self._task.primary
 
     @property
     def metric(self) -> Metric:
         """The objective: the metric that judges epochs where validation samples cut groups, which any data may do."""
-        return registry.task(self.pipeline.choices["task"]).validation_metric(cuts_groups=True)
+        return self._task.validation_metric(cuts_groups=True)
+
+    @property
+    def _task(self) -> TaskDefinition:
+        task = registry.task(self.pipeline.choices["task"])
+        return task.at(vars(task.training()) | dict(self.parameters))
 
     @property
     def metric_name(self) -> str:
@@ -129,6 +136,18 @@ class Plan:
     def dimensions(self) -> dict[str, Dimension]:
         """The search space, by pipeline-wide name."""
         return {name: Dimension(**entry) for name, entry in self.search.items()}
+
+    @property
+    def grid(self) -> list[dict[str, Any]]:
+        """Every combination of the values, if they are no more than the trials; else empty."""
+        known, values = self.searchable(), []
+        for name, dimension in self.dimensions.items():
+            if not dimension.choices and known[name].value_type is not int:
+                return []
+            values.append(dimension.choices or range(int(dimension.low or 0), int(dimension.high or 0) + 1))
+        if math.prod(map(len, values)) > self.trials:
+            return []
+        return [dict(zip(self.dimensions, combination, strict=True)) for combination in itertools.product(*values)]
 
     def searchable(self) -> dict[str, Parameter]:
         """The parameters of the train step, by pipeline-wide name."""

@@ -130,6 +130,19 @@ def test_the_report_begins_with_every_check_above_its_limit(folder: Path, tmp_pa
     assert all(describe(finding) in page for finding in exceeded(found.findings))
 
 
+def test_swapped_columns_are_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    swapped = [(item, user, time) for user, item, time in random_reviews(300, 30, 2)]
+    preprocess(
+        raw_folder(tmp_path / "raw", swapped, {item: "c0" for _, item, _ in swapped}),
+        tmp_path / "out",
+        reference_profile=str(folder / "old"),
+    )
+    out = capsys.readouterr().out
+    assert "reviews: no value of column reviewerID is one of it in the reference, and 100% are of column asin" in out
+    preprocess(folder / "moved-raw", tmp_path / "moved", reference_profile=str(folder / "old"))
+    assert "swapped" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("check", "parameter"), [("new", "new_values_limit"), ("duplicates", "duplicate_limit")])
 def test_a_check_stops_the_step_in_one_line(folder: Path, check: str, parameter: str, tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match=rf"reviews: .*, above {parameter}=.*; correct the data, raise {parameter}"):

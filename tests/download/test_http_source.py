@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,7 @@ def test_a_server_that_asks_to_wait_for_a_day_is_not(books: FileServer, tmp_path
 def test_a_source_larger_than_allowed_is_refused(books: FileServer, tmp_path: Path, lengths: bool) -> None:
     books.lengths = lengths
     size = len(reviews()) + len(meta())
-    with pytest.raises(KfrecError, match=r"have more than .* GB; choose fewer with files, or raise largest_download"):
+    with pytest.raises(KfrecError, match=r"have more than .* GB; choose fewer, or raise largest_download"):
         download(books, tmp_path / "raw", largest_download=(size - 1) / 1e9)
     assert not (tmp_path / "raw").exists()
     download(books, tmp_path / "raw", largest_download=size / 1e9)
@@ -215,6 +216,22 @@ def test_a_cache_resumes_what_an_earlier_run_left(books: FileServer, tmp_path: P
     download(books, tmp_path / "raw", cache_dir=str(tmp_path / "cache"))
     assert [asked.span for asked in books.gets(PATH)] == ["bytes=9000-"]
     assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
+
+
+@pytest.mark.parametrize("planted", [f"{REVIEWS}.partial", f"{REVIEWS}.partial.origin.json"])
+def test_links_that_another_user_of_a_shared_cache_has_made_are_not_followed(
+    books: FileServer, tmp_path: Path, planted: str
+) -> None:
+    books.faults[PATH] = [Fault(drop_after=9000)]
+    with pytest.raises(KfrecError, match="gave up after 1 tries"):
+        download(books, tmp_path / "raw", cache_dir=str(tmp_path / "cache"), attempts=1)
+    (tmp_path / "victim").write_text("precious")
+    (link,) = (tmp_path / "cache").rglob(planted)
+    link.unlink()
+    link.symlink_to(tmp_path / "victim")
+    with suppress(KfrecError):
+        download(books, tmp_path / "raw", cache_dir=str(tmp_path / "cache"))
+    assert (tmp_path / "victim").read_text() == "precious"
 
 
 def test_a_partial_file_of_another_version_is_not_resumed(books: FileServer, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import pytest
 from components.artifacts import open_artifact
 from components.download.step import run
 from components.errors import KfrecError
+from components.progress import EVENTS, parse_event
 from components.steps.catalog import STEPS
 from components.storage import open_store
 from tests.download.raw_files import META, REVIEWS, meta, reviews
 from tests.fakes.object_stores import BUCKET, Place
+
+THEIRS = 12345
 
 
 @pytest.fixture
@@ -35,6 +40,17 @@ def test_the_raw_files_of_a_folder_are_taken_and_no_others(folder: Path, tmp_pat
     assert [entry.path for entry in open_artifact(tmp_path / "raw").files] == [META, REVIEWS]
 
 
+def test_all_files_are_checked_under_one_bar(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(EVENTS, "1")
+    download(folder, tmp_path / "raw")
+    told = [event for line in capsys.readouterr().out.splitlines() if (event := parse_event(line))]
+    size = sum((folder / name).stat().st_size for name in (REVIEWS, META))
+    assert {event["label"] for event in told} == {"checking 2 files"}
+    assert (told[-1]["done"], told[-1]["total"]) == (size, size)
+
+
 def test_what_is_appended_to_the_source_does_not_reach_the_artifact(folder: Path, tmp_path: Path) -> None:
     download(folder, tmp_path / "raw")
     with (folder / REVIEWS).open("ab") as file:
@@ -52,10 +68,41 @@ def test_a_symbolic_link_within_the_source_is_followed(folder: Path, tmp_path: P
     assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
 
 
-def test_a_symbolic_link_out_of_the_source_is_refused(folder: Path, tmp_path: Path) -> None:
-    """Whoever supplies the folder would choose a file of the user's."""
+def test_a_folder_of_links_to_files_of_the_user_is_read(folder: Path, tmp_path: Path) -> None:
+    """As DVC and git-annex keep files; a data lake has links to folders, too."""
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / REVIEWS).symlink_to(folder / REVIEWS)
+    (tmp_path / "lake").symlink_to("source")
+    (tmp_path / "links" / META).symlink_to("../lake/" + META)
+    download(tmp_path / "links", tmp_path / "raw")
+    assert (tmp_path / "raw" / META).read_bytes() == meta()
+
+
+def test_a_symbolic_link_to_nothing_is_one_line(folder: Path, tmp_path: Path) -> None:
+    (folder / "reviews_none.json").symlink_to("/nowhere")
+    with pytest.raises(KfrecError, match=r"reviews_none.json: no such file"):
+        download(folder, tmp_path / "raw", files=f"{META},reviews_none.json")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of other users")
+@pytest.mark.parametrize(
+    ("of_the_folder", "of_the_link", "of_the_file", "follows"),
+    [
+        (THEIRS, THEIRS, 0, False), (THEIRS, THEIRS, THEIRS, True), (0, 0, THEIRS, False), (THEIRS, 0, THEIRS, True),
+        (THEIRS, 0, 0, True), (0, THEIRS, 0, False),
+    ],
+)  # fmt: skip
+def test_whoever_supplies_a_source_names_no_file_of_the_user(
+    of_the_folder: int, of_the_link: int, of_the_file: int, follows: bool, folder: Path, tmp_path: Path
+) -> None:
     (folder / REVIEWS).rename(tmp_path / "private")
     (folder / REVIEWS).symlink_to(tmp_path / "private")
+    os.chown(tmp_path / "private", of_the_file, of_the_file)
+    os.chown(folder, of_the_folder, of_the_folder)
+    os.chown(folder / REVIEWS, of_the_link, of_the_link, follow_symlinks=False)
+    if follows:
+        download(folder, tmp_path / "raw")
+        return
     with pytest.raises(KfrecError, match=rf"{REVIEWS}: is a link that leads out of .*; put the file itself there"):
         download(folder, tmp_path / "raw")
     assert not (tmp_path / "raw").exists()
@@ -93,6 +140,18 @@ def test_the_same_reviews_twice_are_refused(folder: Path, tmp_path: Path) -> Non
     (folder / REVIEWS.removesuffix(".gz")).write_text("{}\n")
     with pytest.raises(KfrecError, match=r"reviews_Books\.json exists twice"):
         download(folder, tmp_path / "raw")
+
+
+def test_a_day_that_was_copied_under_another_name_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    days = tmp_path / "days"
+    days.mkdir()
+    for name, rows in (("1.csv", "u1,i1,1\nu2,i2,2\n"), ("2.csv", "u1,i1,3\nu2,i2,4\n"), ("3.csv", ""), ("4.csv", "")):
+        (days / name).write_text(f"user,item,timestamp\n{rows}")
+    shutil.copy(days / "2.csv", days / "copy.csv")
+    download(days, tmp_path / "raw", dataset="events")
+    out = capsys.readouterr().out
+    assert "copy.csv: has the content of 2.csv, so its rows count twice; remove one" in out
+    assert out.count("has the content of") == 1
 
 
 def test_a_truncated_gz_names_the_file(folder: Path, tmp_path: Path) -> None:

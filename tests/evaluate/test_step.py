@@ -88,6 +88,9 @@ def test_a_model_that_does_not_beat_the_baseline_is_named_in_the_summary(
     parameters = STEPS["evaluate"].of(experiment="below", run_id="below")
     counts = run(parameters, tfrecord=shop[0], model=model, evaluation=tmp_path / "evaluation")
     assert "; the model does not beat the built-in baseline: test AUC 0." in counts["summary"]
+    assert (
+        " positives; the test AUC 0." in counts["summary"] and "not above that of guessing, 0.5000" in counts["summary"]
+    )
 
 
 def test_the_best_possible_value_is_shown_where_the_data_know_it(
@@ -103,6 +106,21 @@ def test_the_best_possible_value_is_shown_where_the_data_know_it(
     metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
     assert {name: value for name, value in metrics.items() if "best" in name} == {"test_best_auc": 0.8125}
     assert "the best possible" in (tmp_path / "evaluation" / "report.html").read_text()
+
+
+def test_the_report_says_which_last_events_do_not_test(shop: tuple[Path, Path], store: str, tmp_path: Path) -> None:
+    data = shutil.copytree(shop[0], tmp_path / "tfrecord")
+    spec = load_feature_spec(data)
+    left_out = {"first_event": 0, "seen_item": 3, "unknown_item": 1052}
+    known = replace(spec, metadata={**spec.metadata, "encoding": {"left_out": left_out}})
+    (data / "feature_spec.yaml").write_text(known.to_yaml())
+    adopt(data)
+    parameters = STEPS["evaluate"].of(experiment="left_out", run_id="left_out", control_samples=0)
+    run(parameters, tfrecord=data, model=shop[1], evaluation=tmp_path / "evaluation")
+    report = (tmp_path / "evaluation" / "report.html").read_text()
+    for text in ("left out of the test, seen item", "left out of the test, unknown item", "1,052 last events of users"):
+        assert text in report
+    assert "first event" not in report
 
 
 def test_the_buckets_of_history_length_hold_every_sample(evaluation: Path) -> None:
@@ -267,10 +285,11 @@ def test_all_items_are_ranked_in_metrics_report_and_mlflow(
     run(parameters, tfrecord=counted[0], model=counted[1], evaluation=tmp_path / "evaluation")
     metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
     assert metrics["test_catalogue_users"] == 40 and metrics["test_catalogue_items"] == 60
-    assert metrics["test_hr_at_7_low"] <= metrics["test_hr_at_7"] <= metrics["test_hr_at_7_high"]
+    assert metrics["test_recall_at_70_low"] <= metrics["test_recall_at_70"] <= metrics["test_recall_at_70_high"]
+    assert len(metrics["catalogue"].pop("examples")) == 10
     assert metrics["catalogue"] == {"top": 7, "by": "likelihood", "note": "", "keeps_seen": False}
     report = (tmp_path / "evaluation" / "report.html").read_text()
-    assert "All items ranked" in report and f"{metrics['test_popularity_hr_at_7']:.3f} (" in report
+    assert "All items ranked" in report and f"{metrics['test_recall_at_70']:.3f} <span>(" in report
     client = MlflowClient(store)
     experiment = client.get_experiment_by_name("ranked")
     assert experiment is not None

@@ -32,6 +32,7 @@ _RIGHTS = {
     "list_runs": ("runs", "list"),
     "create_run": ("runs", "create"),
     "get_run": ("runs", "get"),
+    "get_run_v1": ("runs", "get"),
     "read_log": ("runs", "readLog"),
 }
 
@@ -53,6 +54,8 @@ class KfpApi:
         failed_step: the step that fails if the last state is FAILED.
         task_message: of the failed step's pod; empty shows none.
         log: of the failed step's pod.
+        argo: what Argo says of nodes of a run's workflow, by the node's path: its phase and its message. Only v1beta1
+            shows it.
         template: of a pod, which its name has in the list of tasks; empty lists the node's name, as links always do.
         rights: (resource, verb) that the caller has; None is every right. Only a KFP of several users asks for them.
         allowed_accounts: service accounts that runs may have; None is any, as before KFP 2.18.
@@ -75,6 +78,7 @@ class KfpApi:
         self.states = ["PENDING", "RUNNING", "SUCCEEDED"]
         self.failed_step = "train"
         self.task_message = self.log = self.template = ""
+        self.argo: dict[str, tuple[str, str]] = {}
         self.rights: set[tuple[str, str]] | None = None
         self.allowed_accounts: set[str] | None = None
         self.before_call: Callable[[str, str], None] = lambda method, path: None
@@ -183,6 +187,18 @@ class KfpApi:
         for at, (step, of_step) in enumerate(zip(["download", self.failed_step], states, strict=True)):
             tasks += _nodes_of(step, of_step, self.task_message, 10 * at, self.template)
         return {**run, "run_details": {"task_details": tasks}}
+
+    def get_run_v1(self, identifier: str, query: Json, body: Any) -> Json:
+        """A run as in v1beta1, with its workflow as a text."""
+        run = self._get(self.runs, identifier)
+        nodes = {
+            f"{_WORKFLOW}-{number}": {"name": f"{_WORKFLOW}.{path}", "phase": phase, "message": message}
+            for number, (path, (phase, message)) in enumerate(self.argo.items())
+        }
+        started = {f"{_WORKFLOW}-root": {"name": _WORKFLOW, "phase": "Running"}}  # a node without a message has none
+        workflow = {"metadata": {"name": _WORKFLOW}, "status": {"phase": "Running", "nodes": {**started, **nodes}}}
+        runtime = {"workflow_manifest": json.dumps(workflow)} if self.argo else {}
+        return {"run": {"id": identifier, "name": run["display_name"]}, "pipeline_runtime": runtime}
 
     def read_log(self, run: str, pod: str, query: Json, body: Any) -> str:
         """Argo names a pod by its node and its template."""

@@ -26,7 +26,8 @@ def check_answers(schemas: Path, answered: Iterable[Answer]) -> None:
     """
     paths, validator = _description(schemas)
     for method, path, status, answer in answered:
-        if status == 404 and "no such path" in str(answer.get("message")):
+        # Only a run is asked for in v1beta1, which has a description of its own.
+        if path.startswith("/apis/v1beta1/") or (status == 404 and "no such path" in str(answer.get("message"))):
             continue
         # A path without parameters is the better match: /pipelines/upload is no pipeline's identifier.
         operation = next(methods[method] for pattern, methods in paths if pattern.fullmatch(path) and method in methods)

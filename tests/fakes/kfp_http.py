@@ -40,6 +40,7 @@ ROUTES = [
         ("GET", f"/runs/{_ID}", "get_run"),
     ]
 ]
+ROUTES.append(("GET", re.compile(f"/apis/v1beta1/runs/{_ID}"), "get_run_v1"))
 # No part of the API's description.
 ROUTES.append(("GET", re.compile(f"/apis/v1alpha1/runs/{_ID}/nodes/{_ID}/log"), "read_log"))
 

@@ -97,7 +97,8 @@ def make_data(
             }
             fields = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in sample.items()}
             writer.write(tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString())
-    metadata: dict[str, Any] = {"encoding": {"dataset": dataset}} if dataset else {}
+    # A data set that reads raw files says how; without settings of its own it takes the defaults.
+    metadata: dict[str, Any] = {"encoding": {"dataset": dataset, "reading": {}}} if dataset else {}
     if seen_items:
         metadata["encoding"]["sampling"] = {"seen_items": seen_items}
     if vocabulary:

@@ -4,7 +4,7 @@ from components.find.step import Known, decide
 from components.find.versions import natural_order
 
 
-def never(enough: int) -> int:
+def never() -> int:
     raise AssertionError("counted without need")
 
 
@@ -32,9 +32,10 @@ def test_what_needs_no_counting(known: Known, proceeds: bool, told: str) -> None
 
 @pytest.mark.parametrize(("there", "proceeds"), [(9, False), (10, True), (5000, True)])
 def test_a_version_must_bring_enough(there: int, proceeds: bool) -> None:
-    verdict = decide("v3", Known(1, "v2", 100, True, {"v2"}), 10, False, lambda enough: min(there, enough))
+    verdict = decide("v3", Known(1, "v2", 100, True, {"v2"}), 10, False, lambda: there)
     assert verdict.proceed is proceeds
     assert ("Too little is new" in verdict.occasion) is not proceeds
+    assert f" {there:,} rows that the champion's v2 lacks" in verdict.occasion
 
 
 def test_force_asks_nothing() -> None:

@@ -44,3 +44,33 @@ def test_a_skipped_folder_is_a_warning(
     events = [event for line in capsys.readouterr().out.splitlines() if (event := parse_event(line)) is not None]
     message = f"{tmp_path}/logs/v2: skipped, it has no meta_*.json or meta_*.json.gz"
     assert message in [event["message"] for event in events if event["kfrec"] == "warning"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "why"),
+    [
+        ({"kfrec.data_version": "n0"}, "since the champion's version is one file, of which a part tested it and"),
+        ({"kfrec.data_version": "n1"}, "since the champion's checkpoints are not at a known place any more"),
+        ({"kfrec.data_version": "n1", "kfrec.vocabulary": "grown"}, "as once in 2 nights"),
+        ({}, "since there is no version after the champion's to continue with"),
+    ],
+)
+def test_a_night_that_cannot_continue_the_champion_trains_on_everything(
+    tmp_path: Path, store: str, tags: dict[str, str], why: str
+) -> None:
+    for day in range(3):
+        (tmp_path / "logs" / f"n{day}").mkdir(parents=True)
+        (tmp_path / "logs" / f"n{day}" / f"day_{day}").write_text(f"{day}\n")
+    name, client = f"nights {len(why)}", MlflowClient(store, store)
+    kept = client.create_run(client.create_experiment(name, (tmp_path / "artifacts").as_uri())).info
+    for file in ("vocabulary/cat_1.seen.parquet", "saved_model/saved_model.pb"):
+        client.log_text(kept.run_id, "a\n", f"model/artifacts/{file}")
+    client.create_registered_model(name)
+    client.create_model_version(name, f"{kept.artifact_uri}/model", kept.run_id, tags=tags)
+    client.set_registered_model_alias(name, "champion", "1")
+
+    given = {"model_type": "dlrm", "dataset": "criteo", "registered_model": name, "full_every": 2}
+    found = run(STEPS["find"].of(data_prefix=str(tmp_path / "logs"), **given), champion=tmp_path / "champion")
+    assert found["proceed"] and f"All 3 versions train, {why}" in found["occasion"]
+    assert (found["files"], found["workflow"], found["continue_path"]) == ("n0/day_0,n1/day_1,n2/day_2", "", "")
+    assert found["source"] == str(tmp_path / "logs")

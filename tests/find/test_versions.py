@@ -43,7 +43,7 @@ def test_versions_are_found_in_object_storage(prefix: Place) -> None:
     versions, _ = data_versions(prefix.uri, CONTRACT)
     assert [version.name for version in versions] == ["2026-11-02", "2026-11-10"]
     assert versions[-1].uri == f"{prefix.uri}/2026-11-10"
-    assert new_rows(versions[-1], versions[0], 10) == 2
+    assert new_rows(versions[-1], versions[0]) == 2
 
 
 def test_a_number_sign_in_a_folder_of_object_storage_is_part_of_its_name(prefix: Place) -> None:
@@ -51,7 +51,7 @@ def test_a_number_sign_in_a_folder_of_object_storage_is_part_of_its_name(prefix:
         for file in ("reviews_A.json", "meta_A.json"):
             prefix.put(f"{name}/{file}", b"1\n" + more)
     first, second = data_versions(prefix.uri, CONTRACT)[0]
-    assert (second.name, new_rows(second, first, 10)) == ("day#2", 3)
+    assert (second.name, new_rows(second, first)) == ("day#2", 3)
 
 
 def test_a_folder_of_object_storage_with_a_question_mark_is_skipped(prefix: Place) -> None:
@@ -79,7 +79,7 @@ def test_rows_are_counted_though_reads_break_off(
         monkeypatch.setenv("STORAGE_EMULATOR_HOST" if kind == "gs" else "AWS_ENDPOINT_URL", proxy.url)
         proxy.faults = ("503", REFUSED, CUT)
         one, two = data_versions(place.uri, CONTRACT)[0]
-        assert new_rows(two, one, 100_000) == 10_000
+        assert new_rows(two, one) == 10_000
 
 
 def write(folder: Path, name: str, rows: Iterable[int], end: str = "\n") -> None:
@@ -100,9 +100,8 @@ def test_a_window_that_rolls_on_is_new_by_what_it_gained(tmp_path: Path) -> None
         write(tmp_path / version, "reviews_A.json", range(window[0], middle))
         write(tmp_path / version, "reviews_B.json.gz", range(middle, window[-1] + 1), "\r\n")
     one, two = versions_of(tmp_path, CONTRACT)
-    assert new_rows(two, one, 1000) == 30
-    assert new_rows(two, one, 3) == 3
-    assert new_rows(one, one, 3) == 0
+    assert new_rows(two, one) == 30
+    assert new_rows(one, one) == 0
 
 
 def test_a_gzip_file_of_several_members_is_read_whole(tmp_path: Path) -> None:
@@ -112,7 +111,7 @@ def test_a_gzip_file_of_several_members_is_read_whole(tmp_path: Path) -> None:
         with (tmp_path / version / "reviews_B.json.gz").open("ab") as file:
             file.write(gzip.compress("".join(f"{row}\n" for row in range(rows)).encode()))
     one, two = versions_of(tmp_path, CONTRACT)
-    assert new_rows(two, one, 1000) == 4
+    assert new_rows(two, one) == 4
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -120,7 +119,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "v1" / "reviews_B.json.gz").write_bytes(b"not gzip")
     (version,) = versions_of(tmp_path, CONTRACT)
     with pytest.raises(KfrecError, match=r"v1/reviews_B\.json\.gz: not a valid gzip file"):
-        new_rows(version, version, 1000)
+        new_rows(version, version)
 
 
 def test_a_prefix_without_versions_is_one_line(tmp_path: Path) -> None:
@@ -141,8 +140,7 @@ def test_rows_of_parquet_and_zip_are_compared(tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / version / "b.csv.zip", "w") as archive:
             archive.writestr("b.csv", f"a\n1\n{first}")
     one, two = versions_of(tmp_path, contract)
-    assert new_rows(two, one, 1000) == 5
-    assert new_rows(two, one, 2) == 2
+    assert new_rows(two, one) == 5
 
 
 def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
@@ -151,4 +149,4 @@ def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
     (tmp_path / "v1" / "b.csv.zip").write_bytes(b"PK no more")
     (version,) = versions_of(tmp_path, contract)
     with pytest.raises(KfrecError, match=r"b\.csv\.zip: damaged or truncated"):
-        new_rows(version, version, 1000)
+        new_rows(version, version)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,15 @@ from components.steps.command import command
 # Artifacts by the name that steps give them; the small shop's data and model are what evaluate and register read.
 RAW, PARQUET, TFRECORD, MODEL, EVALUATION = "raw", "parquet", "tfrecord", "model", "evaluation"
 SHOP = "shop"
-# Raw rows of the shop, which predict reads; and what tells it so, by step, for those that read no artifacts.
-ROWS = "rows"
-OPTIONS = {"predict": [f"--model_version={MODEL}", f"--rows={ROWS}"]}
+# Raw rows of the shop, which predict reads, and served ones; and what a step is told beside its artifacts.
+ROWS, SERVED = "rows", "served"
+OPTIONS = {
+    "predict": [f"--model_version={MODEL}", f"--rows={ROWS}"],
+    "recommend": [f"--model_version={MODEL}"],
+    "feedback": [
+        f"--model_version={MODEL}", f"--served={SERVED}", "--outcomes=outcomes.csv", "--known_until=2026-11-30 00:00",
+    ],
+}  # fmt: skip
 
 
 def build(folder: Path) -> None:
@@ -37,6 +45,7 @@ def build(folder: Path) -> None:
     data = make_data(folder / SHOP, rows=200, dataset="amazon_reviews")
     (folder / ROWS).mkdir()
     (folder / ROWS / "rows.csv").write_text("user,history,item\n" + "U1,B000|B001,B002\n" * 600)
+    _serve(folder)
     make_model(folder / "exported", data)
     with publishing(folder / MODEL, step="train") as staging:
         shutil.copytree(folder / "exported", staging.path, dirs_exist_ok=True)
@@ -45,6 +54,23 @@ def build(folder: Path) -> None:
     evaluate(STEPS["evaluate"].of(), tfrecord=data, model=folder / MODEL, evaluation=folder / EVALUATION)
     (folder / "documents").mkdir()
     (folder / "documents" / "thesis.txt").write_text("years of work")
+
+
+def _serve(folder: Path) -> None:
+    """Served rows of the model, and the outcomes of every third one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from components.served_rows.schema import SCHEMA, file_of
+
+    at = datetime(2026, 11, 28, 10, tzinfo=UTC)
+    columns = json.dumps({"user": "U1", "history": ["B000"], "item": "B002"})
+    row = dict.fromkeys(SCHEMA.names) | {"row": 0, "time": at, "model": MODEL, "version": "", "variant": "champion"}
+    rows = [row | {"request_id": f"r{n}", "columns": columns, "probability": n / 60, "user": "U1"} for n in range(60)]
+    path = folder / SERVED / file_of(at, "test", 0)
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    (folder / "outcomes.csv").write_text("request_id\n" + "".join(f"r{n}\n" for n in range(0, 60, 3)))
 
 
 def inputs_of(step: str) -> dict[str, str]:

@@ -85,7 +85,7 @@ RAW_DAMAGES: dict[str, tuple[Damage, str]] = {
     "no reviews file": (lambda folder: (folder / _GZIPPED).unlink(), "no reviews_*.json"),
     "no metadata file": (lambda folder: (folder / "meta_Synthetic.json.gz").unlink(), "no meta_*.json"),
     "there twice": (lambda folder: (folder / "reviews_Synthetic.json").write_text(REVIEW), "also exists as"),
-    "users with few reviews": (_reviews((REVIEW * 5).encode()), "no user has 20 reviews"),
+    "users with few reviews": (_reviews((REVIEW * 5).encode()), "no user has 20 events"),
     "metadata of others": (
         _metadata(b"{'asin': 'other', 'categories': [['A', 'B']]}\n"),
         "no reviewed item a category",
@@ -400,7 +400,11 @@ def test_checkpoints(
     (tmp_path / "out").mkdir()
     CHECKPOINT_DAMAGES[wrong](next((tmp_path / "earlier").glob("*.index")).with_suffix(""))
     outcome = run_here(["worker", *SOONEST, "--epochs=2", "--load_checkpoint_path=earlier"], capfd)
-    assert not outcome.without({"out/log.json", "out/checkpoint"}).surprise("train", "earlier")
+    if wrong.startswith("list of"):
+        # Checkpoints are found by their files.
+        assert outcome.status == 0
+    else:
+        assert not outcome.without({"out/log.json", "out/checkpoint"}).surprise("train", "earlier")
 
 
 def _parameters_json(text: str) -> Damage:

@@ -118,8 +118,10 @@ def test_models_where_there_is_no_registry(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    for words in (["recommend", "U1"], ["serve-manifest", "kfrec-ctr@champion"], ["recommend", "U1", "--workdir=none"]):
-        assert not run_here(["kfrec", *words], capfd).surprise("kfrec-ctr@champion", "no registry here")
+    for words in (["recommend", "U1", "--model"], ["serve-manifest"]):
+        assert not run_here(["kfrec", *words, "ctr@champion"], capfd).surprise("ctr@champion", "no registry here")
+    for words in (["recommend", "U1"], ["serve"], ["recommend", "U1", "--workdir=none"]):
+        assert not run_here(["kfrec", *words], capfd).surprise("no such folder; start a run with kfrec run")
     assert not everything(tmp_path)
 
 

@@ -57,7 +57,7 @@ def test_the_build_matrix_names_every_image_with_its_arguments() -> None:
     assert len(lines) == len(IMAGES)
     for line, made in zip(lines, IMAGES.values(), strict=True):
         assert f"-t registry.example.org/team/kfrec-{made.name}:{VERSION}" in line
-        assert f"BASE={made.base}" in line and line.endswith("--push .")
+        assert f"BASE={made.base}" in line and line.endswith("--push --sbom=true .")
         assert "--build-arg REVISION=of-an-archive" in line
 
 

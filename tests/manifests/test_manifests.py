@@ -210,7 +210,7 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
             command = body["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
             argument_parser(STEPS["train"], {}).parse_args(command[command.index("components.train") + 1 :])
             seen.add("train")
-    assert seen == set(STEPS) - {"find", "predict"}
+    assert seen == set(STEPS) - {"find", "predict", "recommend", "feedback"}
 
 
 @pytest.fixture
@@ -288,7 +288,7 @@ def test_servers_and_schedules_have_a_class_and_a_place(beside: Callable[..., li
     found = beside("postgres", "schedules", "placement")
     classes = {body["metadata"]["name"] for body in found if body["kind"] == "PriorityClass"}
     templates = [template["spec"] for body in found for template in pod_templates(body)]
-    assert len(templates) == 4
+    assert len(templates) == 5
     for spec in templates:
         assert spec["priorityClassName"] in classes and spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
 

@@ -40,7 +40,7 @@ def test_in_kubeflow_the_api_is_asked_itself_and_with_a_token_for_it() -> None:
         objects("kubeflow")["ConfigMap", "kfrec-config"]["data"]["KFP_ENDPOINT"] == "http://ml-pipeline.kubeflow:8888"
     )
     pods = callers("kubeflow")
-    assert set(pods) == {"kfrec-nightly", "kfrec-weekly", "kfrec-doctor"}
+    assert set(pods) == {"kfrec-lists", "kfrec-nightly", "kfrec-weekly", "kfrec-doctor"}
     for pod in pods.values():
         (container,) = pod["containers"]
         path = {entry["name"]: entry.get("value", "") for entry in container["env"]}["KF_PIPELINES_SA_TOKEN_PATH"]

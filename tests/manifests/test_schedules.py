@@ -54,10 +54,10 @@ def test_every_schedule_is_a_command_that_the_cluster_takes(overlay: str) -> Non
         values = checked_for_cluster(dict(parse_assignment(text) for text in options.set), pipeline_of(options))
         assert options.schedule == name and options.unless_running
         assert options.service_account == "kfrec-pipeline" and options.namespace == ("ns" * (overlay == "kubeflow"))
-        (where,) = values.values()
+        (where,) = (values[name] for name in ("source", "data_prefix") if name in values)
         assert where.startswith(("s3://", "gs://"))
         kinds.add(options.pipeline)
-    assert kinds == {"training", "retraining"}
+    assert kinds == {"training", "retraining", "recommendation"}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -74,7 +74,7 @@ def test_a_schedule_starts_one_job_at_a_time_and_none_before_it_is_asked_to(over
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["kfrec-nightly", "kfrec-weekly"])
+@pytest.mark.parametrize("name", ["kfrec-lists", "kfrec-nightly", "kfrec-weekly"])
 def test_what_the_pod_does_starts_a_run_and_no_second_one(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,7 +126,7 @@ def test_the_rights_of_a_schedule_are_those_that_kfp_asks_for(
 def test_a_schedule_of_ones_own_is_short_and_gets_what_all_share(beside: Callable[..., list[Json]]) -> None:
     own = {**OWN, "metadata": {**OWN["metadata"], "name": "kfrec-monthly"}}
     found = schedules(beside("schedules", own=own))
-    assert set(found) == {"kfrec-nightly", "kfrec-weekly", "kfrec-monthly"}
+    assert set(found) == {"kfrec-lists", "kfrec-nightly", "kfrec-weekly", "kfrec-monthly"}
     assert found["kfrec-monthly"] == found["kfrec-nightly"]
     assert violations(found["kfrec-monthly"]["jobTemplate"]["spec"]["template"]["spec"]) == []
 

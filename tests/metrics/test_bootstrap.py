@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from components.metrics import Interval, auc_interval, mean_interval, roc_auc
+from components.metrics import Interval, auc_interval, mean_interval, percentile_ends, rarer_units, roc_auc
 
 
 def made_up(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -20,7 +20,7 @@ def test_each_resample_is_the_auc_of_the_drawn_samples(digits: int) -> None:
     for _ in range(100):
         drawn = random.integers(0, 200, 200, dtype=np.uint32)
         differences.append(roc_auc(labels[drawn], scores[drawn]) - roc_auc(labels[drawn], rival[drawn]))
-    low, high = np.quantile(differences, [0.05, 0.95])
+    low, high = percentile_ends(np.array(differences), rarer_units(labels), 0.9)
     interval = auc_interval(labels, scores, rival, samples=100, confidence=0.9, seed=5)
     assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-12)
     assert interval.estimate == pytest.approx(roc_auc(labels, scores) - roc_auc(labels, rival), abs=1e-12)
@@ -36,7 +36,9 @@ def test_a_whole_cluster_is_drawn_at_once() -> None:
         rows = np.concatenate([drawn * 2, drawn * 2 + 1])
         aucs.append(roc_auc(labels[rows], scores[rows]))
     interval = auc_interval(labels, scores, samples=100, confidence=0.9, seed=5, clusters=users)
-    assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(aucs, [0.05, 0.95])), abs=1e-12)
+    assert (interval.low, interval.high) == pytest.approx(
+        percentile_ends(np.array(aucs), rarer_units(labels, users), 0.9), abs=1e-12
+    )
 
 
 def test_a_model_does_not_differ_from_itself() -> None:
@@ -91,3 +93,37 @@ def test_the_mean_of_equal_values_is_certain() -> None:
 def test_the_seed_decides_the_draws_of_a_mean() -> None:
     values = np.random.default_rng(9).random(50)
     assert mean_interval(values, seed=1) == mean_interval(values, seed=1) != mean_interval(values, seed=2)
+
+
+def test_an_interval_counts_units_of_the_rarer_class() -> None:
+    labels, users = np.repeat([0, 1], [90, 30]), np.arange(120) // 3
+    scores = np.random.default_rng(10).random(120)
+    assert auc_interval(labels, scores, samples=50).units == auc_interval(1 - labels, scores, samples=50).units == 30
+    assert auc_interval(labels, scores, samples=50, clusters=users).units == 10
+    hits = np.repeat([0.0, 1.0], [2000, 12])
+    assert mean_interval(hits, samples=50).units == 12
+    assert mean_interval(hits, samples=50, clusters=np.arange(2012) // 2).units == 6
+    assert mean_interval(1 - hits, samples=50).units == 2000
+
+
+@pytest.mark.parametrize("positives", [1, 2, 5, 9, 10])
+def test_below_ten_units_of_the_rarer_class_there_is_no_interval(positives: int) -> None:
+    labels = np.repeat([0, 1], [600, positives])
+    scores = np.random.default_rng(11).random(len(labels))
+    for interval in (auc_interval(labels, scores), auc_interval(labels, scores, -scores), mean_interval(labels)):
+        ends = interval.metrics("test_auc")["test_auc_low"], interval.metrics("test_auc")["test_auc_high"]
+        assert (ends == (None, None)) == (positives < 10)
+        assert np.isfinite(interval.estimate)
+
+
+def test_a_higher_level_needs_more_units() -> None:
+    """Without a difference, n units agree on one side with the probability 2^-n."""
+    ten, eleven = (mean_interval(np.full(units, 0.1), confidence=0.999) for units in (10, 11))
+    assert np.isnan(ten.low) and eleven.low == pytest.approx(0.1)
+
+
+def test_the_interval_of_few_units_is_as_wide_as_students() -> None:
+    values = np.random.default_rng(12).normal(size=12)
+    interval = mean_interval(values, samples=20_000)
+    half = 2.201 * values.std(ddof=1) / np.sqrt(12)  # Student's quantile of 97.5 % with 11 degrees of freedom
+    assert interval.high - interval.low == pytest.approx(2 * half, rel=0.1)

@@ -121,6 +121,19 @@ def test_the_loss_leaves_out_what_the_sample_itself_has_counted() -> None:
     np.testing.assert_allclose(outputs[LOG_LIKELIHOOD], -judged[NEXT_ITEM].total, rtol=1e-5)
 
 
+def test_for_lists_made_overnight_the_target_is_learned_from_earlier_days() -> None:
+    spec = spec_of()
+    days = Feature("days", "int32", None, LENGTH)
+    channels = {**spec.channels, Channel.DAYS: (days.name,)}
+    nightly = ItemKnn(SETTINGS, replace(spec, features={**spec.features, days.name: days}, channels=channels), seed=1)
+    nightly.fit(nightly.count([{"item_sequence": WINDOWS[:, :-1], "item": WINDOWS[:, -1]}]))
+    # 2 is of the target's day, 1 of an earlier one.
+    samples = batch([[1, 2]], [3])
+    _, terms = nightly.loss_terms(samples | {days.name: tf.constant([[2, 1, 0]])}, {}, ALL)
+    _, without = fitted().loss_terms(samples | {"item_sequence": tf.constant([[0, 1, 0]])}, {}, ALL)
+    np.testing.assert_allclose(terms[NEXT_ITEM].total, without[NEXT_ITEM].total, rtol=1e-5)
+
+
 def test_drawn_samples_and_unknown_targets_teach_nothing() -> None:
     label = {"label": tf.constant([0.0, 1.0])}
     _, terms = fitted().loss_terms(batch([[1, 2], [2]], [3, 0]), label, ALL)

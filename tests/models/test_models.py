@@ -107,7 +107,8 @@ def test_gradients_are_finite_where_there_is_nothing_to_attend_to(model, rows, m
 def test_every_weight_learns(model, make_batch):
     _, _, gradients = _loss_and_gradients(model, *make_batch(40))
     for gradient, variable in zip(gradients, model.trainable_variables, strict=True):
-        assert np.any(gradient), variable.name
+        # The softmax ignores what is added to all of its scores: this gradient is rounding alone, which may be zero.
+        assert np.any(gradient) or variable.name == "evolution/attention/output/bias:0", variable.name
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,65 @@ def test_only_the_target_is_learned_after_histories_of_other_kinds_of_events(mod
     _, of_targets = model.loss_terms(batch(HISTORIES, TARGETS), {}, ALL, training=False)
     np.testing.assert_allclose(terms[NEXT_ITEM].total, of_targets[NEXT_ITEM].total, rtol=1e-5)
     assert terms[NEXT_ITEM].count.numpy().tolist() == [1] * len(TARGETS)
+
+
+def weighing(spec: FeatureSpec) -> FeatureSpec:
+    """The specification with the weights of the history's items and of the target."""
+    weights = Feature("weights", "float32", None, LENGTH + 1)
+    features, channels = {**spec.features, "weights": weights}, {**spec.channels, Channel.WEIGHT: ("weights",)}
+    return replace(spec, features=features, channels=channels)
+
+
+def test_each_item_counts_by_its_weight_in_training_alone(model: SasRec) -> None:
+    weighted = SasRec(SMALL, weighing(spec_of()), seed=1)
+    history, target = [3, 1, 4], 8
+    samples = batch([history], [target]) | {"weights": tf.constant([[0, 0, 0, 1.0, 0.5, 0.0, 2.0]])}
+    _, terms = weighted.loss_terms(samples, {}, ALL[:1])
+    losses = [-log_softmax(model, before)[item - 1] for before, item in (([], 3), ([3], 1), (history, target))]
+    assert terms[NEXT_ITEM].total.numpy()[0] == pytest.approx(np.dot([1, 0.5, 2], losses), rel=1e-5)
+    assert terms[NEXT_ITEM].count.numpy()[0] == 3.5
+    _, judged = weighted.loss_terms(batch([history], [target]), {}, ALL[:1], training=False)
+    assert (judged[NEXT_ITEM].total.numpy()[0], judged[NEXT_ITEM].count.numpy()[0]) == (
+        pytest.approx(losses[-1], rel=1e-5), 1
+    )  # fmt: skip
+
+
+def test_items_of_the_next_day_count_by_their_weights() -> None:
+    spec = weighing(spec_of())
+    days = Feature("days", "int32", None, LENGTH)
+    channels = {**spec.channels, Channel.DAYS: (days.name,)}
+    nightly = SasRec(SMALL, replace(spec, features={**spec.features, days.name: days}, channels=channels), seed=1)
+    # Days of 3, of 4, and of the target's 8: each state has one item to find.
+    samples = batch([[3, 4]], [8]) | {days.name: tf.constant([[3, 3, 3, 3, 2, 1]])}
+    samples |= {"weights": tf.constant([[0, 0, 0, 0, 0.25, 0.5, 2.0]])}
+    with draws_at(1, tf.constant([0, 0])):
+        _, terms = nightly.loss_terms(samples, {}, ALL[:1])
+    assert terms[NEXT_ITEM].count.numpy()[0] == 2.75
+
+
+def test_for_lists_made_overnight_each_state_learns_an_item_of_the_next_day(model: SasRec) -> None:
+    spec = spec_of()
+    days = Feature("days", "int32", None, LENGTH)
+    channels = {**spec.channels, Channel.DAYS: (days.name,)}
+    nightly = SasRec(SMALL, replace(spec, features={**spec.features, days.name: days}, channels=channels), seed=1)
+    # Days of 3 and 1, of 4, and of the target's 6 and 8.
+    samples = batch([[3, 1, 4, 6]], [8]) | {days.name: tf.constant([[3, 3, 2, 2, 1, 0]])}
+    learned = [([], {3, 1}), ([3], {4}), ([3, 1], {4}), ([3, 1, 4], {6, 8})]
+    possible = {
+        round(sum(-log_softmax(model, history)[item - 1] for (history, _), item in zip(learned, items, strict=True)), 4)
+        for items in product(*(wanted for _, wanted in learned))
+    }
+    found = set()
+    for step in range(20):
+        with draws_at(1, tf.constant([step, 0])):
+            _, terms = nightly.loss_terms(samples, {}, ALL)
+        assert terms[NEXT_ITEM].count.numpy().tolist() == [len(learned)]
+        found.add(min(possible, key=lambda each: abs(each - terms[NEXT_ITEM].total.numpy()[0])))
+        assert min(abs(each - terms[NEXT_ITEM].total.numpy()[0]) for each in possible) < 1e-3
+    assert len(found) > 1
+    # What validates is the target, as in lists.
+    _, judged = nightly.loss_terms(samples, {}, ALL, training=False)
+    assert judged[NEXT_ITEM].total.numpy()[0] == pytest.approx(-log_softmax(model, [3, 1, 4, 6])[7], rel=1e-5)
 
 
 def test_a_softmax_over_a_batch_needs_the_counts_of_targets() -> None:

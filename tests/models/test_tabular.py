@@ -68,7 +68,7 @@ def test_numbers_come_before_the_pieces_of_quantiles() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model_type", ["wide_and_deep", "dlrm", "logistic_regression"])
+@pytest.mark.parametrize("model_type", ["wide_and_deep", "dlrm", "dcn_v2", "logistic_regression"])
 def test_a_model_learns_a_range_of_a_quantile(model_type: str, parameters: Any) -> None:
     model: Any = build_model(parameters(model_type), spec(quantile=AGE))
     q = np.random.default_rng(1).random(500).astype(np.float32)

@@ -16,7 +16,7 @@ from pipelines.chain import FIRST, Chain, chain_inputs, chain_of, chain_paramete
 from pipelines.cli import main
 from pipelines.cluster.submit import checked_for_cluster
 from pipelines.compilation import compiled
-from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline
+from pipelines.defaults import RETRAINING, TRAINING, Pipeline, cluster_defaults
 from pipelines.form import field_names
 from pipelines.parameters import pipeline_parameters
 from pipelines.task_settings import load_settings
@@ -70,7 +70,7 @@ def _defaults(tasks: dict[str, Any]) -> dict[str, Any]:
 def test_every_parameter_of_both_is_in_the_ui_but_those_that_link_them(chain: Chain, spec: dict[str, Any]) -> None:
     shown = spec["root"]["inputDefinitions"]["parameters"]
     fields = {name: entry["defaultValue"] for name, entry in shown.items() if entry["parameterType"] != "STRUCT"}
-    every = chain_parameters(chain, CLUSTER_DEFAULTS, CLUSTER_DEFAULTS)
+    every = chain_parameters(chain, *map(cluster_defaults, chain))
     assert fields == {name: every[name].plain_default for name in fields}
     assert {"epochs", "source", "registered_model", "first_registered_model"} <= set(fields)
     steps = Pipeline().steps

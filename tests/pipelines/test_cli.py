@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from components import registry
 from components.images import VERSION
 from pipelines.cli import main
 from pipelines.defaults import PIPELINES, Pipeline
-from pipelines.parameters import pipeline_parameters
+from pipelines.parameters import checked, pipeline_parameters
 from pipelines.runs.record import RunRecord
 from tests.fakes.handler import free_port
 
@@ -26,9 +27,15 @@ def test_every_parameter_of_a_model_is_listed(model: str, capsys: pytest.Capture
             assert f"  {name} " in shown and parameter.help in shown, name
 
 
-def test_the_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_models_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert main(["models"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == registry.names(registry.MODELS)
+    *installed, last = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in installed] == registry.names(registry.MODELS)
+    assert last == f"no model is registered at sqlite:///{tmp_path / 'runs' / 'mlflow.db'}"
 
 
 @pytest.mark.parametrize("command", [["run"], ["submit"], ["parameters"], ["compile"]])
@@ -140,8 +147,8 @@ def test_ui_says_how_to_look(
     (tmp_path / "mlflow.db").touch()
     assert main(["ui", "--print-only", "--workdir", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert f"MLFLOW_BACKEND_STORE_URI=sqlite:///{tmp_path}/mlflow.db mlflow ui --port" in shown
-    assert shown.endswith("--workers 1\n"), "mlflow's default is four"
+    assert f"MLFLOW_BACKEND_STORE_URI=sqlite:///{tmp_path}/mlflow.db KFREC_UI_TOKEN=" in shown
+    assert " mlflow ui --port 5000 --workers 1 " in shown, "mlflow's default is four"
 
 
 def test_a_ui_that_does_not_start_leaves_the_environment_as_it_was(
@@ -163,8 +170,8 @@ def test_ui_opens_the_page_of_the_runs(
     experiment = client.create_experiment("reviews")
     client.create_run(experiment)
     assert main(["ui", "--print-only", "--workdir", str(tmp_path)]) == 0
-    page = f"/#/experiments/{experiment}/runs?workflowType=machine_learning "
-    assert capsys.readouterr().out.startswith(f"http://localhost:5000{page}")
+    page = rf"http://localhost:5000/\?token=[\w-]{{40,}}#/experiments/{experiment}/runs\?workflowType=machine_learning "
+    assert re.match(page, capsys.readouterr().out)
 
 
 def test_a_model_takes_the_parameters_of_another_data_set(capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,6 +192,48 @@ def test_a_model_of_histories_is_refused_on_data_without_them_before_anything_is
     said = capsys.readouterr().err
     assert said.startswith(f"error: model {model} learns from lists (positive_history")
     assert "which data set tabular does not have" in said and not list(tmp_path.iterdir())
+
+
+TABLE = "split: {by: random, share: 0.2}\nlabel: {column: clicked}\ncolumns: {age: {role: numeric}%s}\n"
+
+
+@pytest.mark.parametrize(
+    ("model", "dataset", "task", "proposed"),
+    [
+        ("wide_and_deep", "criteo", "", "click"),
+        ("wide_and_deep", "tabular", "", "click"),
+        ("logistic_regression", "tabular", "ranking", "click"),
+        ("din", "amazon_reviews", "ranking", "click"),
+        ("sasrec", "movielens", "ranking", "click"),
+        ("din", "events", "question_answering", "click"),
+        ("electra", "text", "question_answering", "replaced_token"),
+    ],
+)
+def test_a_task_that_the_data_do_not_serve_is_refused_before_anything_is_written(
+    model: str,
+    dataset: str,
+    task: str,
+    proposed: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "schema.yaml").write_text(TABLE % "")
+    monkeypatch.chdir(tmp_path)
+    chosen = ["--model", model, "--dataset", dataset, *(["--task", task] if task else [])]
+    assert main(["run", *chosen, "--source", "source"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: task {task or 'ranking'} needs a group for ") and said.count("\n") == 1
+    assert f"of data set {dataset} do not have; choose --task {proposed}, or data with a group" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_a_table_with_a_group_is_ranked(tmp_path: Path) -> None:
+    (tmp_path / "schema.yaml").write_text(TABLE % ", visit: {role: group}")
+    pipeline = Pipeline(model="wide_and_deep", dataset="tabular")
+    assert checked({"source": str(tmp_path)}, pipeline) == {"source": str(tmp_path)}
+    assert checked({"source": "s3://shop/tables"}, pipeline)  # whose schema is not known yet
 
 
 def test_more_workers_than_cores_are_refused_before_anything_is_written(
@@ -235,8 +284,11 @@ def test_a_choice_is_no_parameter(choice: str, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.slow
-def test_compiled_pipelines_of_another_data_set_have_their_own_name(tmp_path: Path) -> None:
+def test_compiled_pipelines_of_another_data_set_have_their_own_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["compile", "--model", "dlrm", "--dataset", "tabular", "--output", str(tmp_path)]) == 0
+    assert "have no registry; set KFREC_REGISTRY" in capsys.readouterr().err
     text = (tmp_path / "dlrm-tabular-training.yaml").read_text()
     assert "table_schema" in text and "kfrec-dlrm-tabular-training" in text
 

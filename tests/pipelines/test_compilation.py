@@ -18,7 +18,17 @@ from components.images import VERSION
 from components.steps.catalog import STEPS
 from pipelines.cli import main
 from pipelines.compilation import compiled, kubernetes_manifests, lengthen_retries, version_name
-from pipelines.defaults import PIPELINES, RETRAINING, TRAINING, Pipeline, every_pipeline
+from pipelines.defaults import (
+    PIPELINES,
+    REFIT,
+    RETRAINING,
+    SMALL,
+    TRAINING,
+    Pipeline,
+    cluster_defaults,
+    every_pipeline,
+    local_defaults,
+)
 from pipelines.task_settings import load_settings
 from tests.fakes.argo_retries import attempts
 
@@ -61,7 +71,7 @@ def test_another_process_compiles_a_pipeline_to_the_same_text(tmp_path: Path, co
 
 def test_each_step_runs_in_its_image_with_its_resources(documents: tuple[dict, dict]) -> None:
     containers = {
-        name.removeprefix("exec-").removesuffix("-2"): executor["container"]  # the second ones are a refit's
+        name.removeprefix("exec-"): executor["container"]
         for name, executor in documents[0]["deploymentSpec"]["executors"].items()
     }
     assert set(containers) <= set(STEPS)
@@ -69,6 +79,45 @@ def test_each_step_runs_in_its_image_with_its_resources(documents: tuple[dict, d
         assert container["image"] == f"kfrec-cpu:{VERSION}"
         assert container["resources"]["resourceMemoryRequest"] == container["resources"]["resourceMemoryLimit"]
         assert "accelerator" not in container["resources"]
+
+
+def test_a_step_that_runs_twice_is_written_once(documents: tuple[dict, dict]) -> None:
+    """The refit runs four steps of the training again; the SDK writes each task's component."""
+    spec, executors = documents
+    tasks = [task["componentRef"]["name"] for _, task in all_tasks(spec)]
+    runs = [name for name in tasks if "executorLabel" in spec["components"][name]]
+    refits = "comp-register" in runs
+    assert len(runs) - len(set(runs)) == (len(REFIT) if refits else 0)
+    labels = {each.get("executorLabel") for each in spec["components"].values()} - {None}
+    assert labels == set(executors) == set(spec["deploymentSpec"]["executors"])
+
+
+def test_the_code_of_a_step_is_read_line_by_line(compiled_ir: Ir) -> None:
+    for text in (compiled_ir(Pipeline()), kubernetes_manifests(compiled_ir(Pipeline()))):
+        assert any(line.strip() == 'return component("train", locals())' for line in text.splitlines())
+
+
+def test_pods_for_small_data_ask_for_little_and_no_gpu() -> None:
+    spec, _ = yaml.load_all(compiled(Pipeline(), load_settings(size=SMALL)), yaml.CSafeLoader)
+    inputs = spec["root"]["inputDefinitions"]["parameters"]
+    assert (inputs["gpus_per_worker"]["defaultValue"], inputs["pod_memory"]["defaultValue"]) == (0, "8Gi")
+    asked = {name: each["container"]["resources"] for name, each in spec["deploymentSpec"]["executors"].items()}
+    memory = {name: int(each["resourceMemoryLimit"].removesuffix("Gi")) for name, each in asked.items()}
+    assert max(memory.values()) == memory["exec-preprocess"] == 8
+    assert max(float(each["resourceCpuRequest"]) for each in asked.values()) == 2
+
+
+@pytest.mark.parametrize("pipeline", [Pipeline(), Pipeline(RETRAINING, "sasrec", "events")], ids=lambda each: each.name)
+def test_small_data_have_the_defaults_of_this_machine_on_a_cluster(pipeline: Pipeline) -> None:
+    small, here = cluster_defaults(pipeline, SMALL), local_defaults(pipeline)
+    assert small.items() >= here.items()
+    assert set(small) - set(here) == {"launcher", "gpus_per_worker", "pod_cpu", "pod_memory", "shared_memory"}
+
+
+def test_a_settings_file_overrides_those_of_small_data(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("steps: {preprocess: {memory: 12Gi}}")
+    steps = load_settings(tmp_path / "own.yaml", size=SMALL).steps
+    assert (steps["preprocess"].memory, steps["preprocess"].cpu, steps["train"].memory) == ("12Gi", "2", "2Gi")
 
 
 def test_a_registry_stands_before_every_image(configured: tuple[dict, dict]) -> None:
@@ -143,10 +192,7 @@ def test_what_a_cluster_sets_reaches_the_pods_of_the_steps(configured: tuple[dic
         {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["cpu", "spare"]}]},
         {"matchExpressions": [{"key": "spot", "operator": "DoesNotExist"}], "weight": 10},
     ]
-    assert {name for name, executor in executors.items() if "nodeAffinity" in executor} == {
-        "exec-train",
-        "exec-train-2",
-    }
+    assert {name for name, executor in executors.items() if "nodeAffinity" in executor} == {"exec-train"}
 
 
 def test_an_affinity_that_is_none_is_one_line(tmp_path: Path) -> None:
@@ -203,11 +249,15 @@ def test_retries_that_take_longer_than_a_year_are_refused(
         lengthen_retries(spec, platform)
 
 
-def test_training_evaluation_and_registration_are_never_taken_from_the_cache(documents: tuple[dict, dict]) -> None:
+def test_training_evaluation_registration_and_lists_of_newer_events_are_never_taken_from_the_cache(
+    documents: tuple[dict, dict],
+) -> None:
     spec, _ = documents
     tasks = all_tasks(spec)
     cached = {name for name, task in tasks if task.get("cachingOptions", {}).get("enableCache")}
     steps = {name for name, _ in tasks if name.removesuffix("-2") in ("download", "preprocess", "tfrecord")}
+    if "recommend" in dict(tasks):
+        steps = set()
     assert cached & {name for name, task in tasks if "retryPolicy" in task} == steps
 
 

@@ -11,7 +11,7 @@ from components import registry
 from components.errors import KfrecError
 from pipelines.cli import main
 from pipelines.cluster.submit import checked_for_cluster
-from pipelines.defaults import CLUSTER_DEFAULTS, TRAINING, Pipeline
+from pipelines.defaults import TRAINING, Pipeline, cluster_defaults
 from pipelines.local import arguments_of
 from pipelines.parameters import checked, pipeline_parameters
 
@@ -32,8 +32,10 @@ def test_what_is_printed_is_what_runs(pipeline: Pipeline, tmp_path: Path) -> Non
     assert {name: run[name] for name in printed if name != "cache_dir"} == {
         name: value for name, value in printed.items() if name != "cache_dir"
     }
-    submitted = pipeline_parameters(pipeline, CLUSTER_DEFAULTS)
-    assert {name for name, each in submitted.items() if each.plain_default != printed[name]} == set(CLUSTER_DEFAULTS)
+    submitted = pipeline_parameters(pipeline, cluster_defaults(pipeline))
+    assert {name for name, each in submitted.items() if each.plain_default != printed[name]} == set(
+        cluster_defaults(pipeline)
+    )
 
 
 @pytest.mark.parametrize("pipeline", EVERY, ids=lambda pipeline: pipeline.name)
@@ -44,7 +46,7 @@ def test_the_defaults_name_parameters_and_are_valid(pipeline: Pipeline) -> None:
     assert {name: known[name].default for name in given} == given
 
 
-@pytest.mark.parametrize("model", ["wide_and_deep", "dlrm"])
+@pytest.mark.parametrize("model", ["wide_and_deep", "dlrm", "dcn_v2"])
 def test_on_the_models_own_data_set_the_published_defaults_stay(model: str) -> None:
     own, tabular = (pipeline_parameters(Pipeline(TRAINING, model, dataset)) for dataset in ("", "tabular"))
     assert not own["batch_normalization"].default and own["embedding_l2"].default == 0
@@ -57,7 +59,7 @@ def test_the_command_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert "true" in line.lower()
 
 
-@pytest.mark.parametrize("model", ["wide_and_deep", "dlrm"])
+@pytest.mark.parametrize("model", ["wide_and_deep", "dlrm", "dcn_v2"])
 def test_normalisation_over_workers_that_xla_compiles_is_refused_before_the_first_step(model: str) -> None:
     pipeline = Pipeline(TRAINING, model, "tabular", "click")
     with pytest.raises(KfrecError, match="xla=True: XLA cannot compile the batch normalisation of workers=2"):

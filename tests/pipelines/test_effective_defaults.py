@@ -11,7 +11,7 @@ import yaml
 from components import registry
 from components.parameters import parameters_of, plain
 from components.steps.catalog import STEPS, owners_of
-from pipelines.defaults import CLUSTER_DEFAULTS, TRAINING, Pipeline, every_pipeline, local_defaults
+from pipelines.defaults import TRAINING, Pipeline, cluster_defaults, every_pipeline, local_defaults
 from pipelines.parameters import pipeline_parameters
 
 _FILE = Path(__file__).with_name("effective_defaults.yaml")
@@ -32,7 +32,7 @@ def effective(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
     groups = [step.own for step in STEPS.values()]
     groups += [group for owner in owners_of(pipeline.choices) for group in owner.groups]
     declared = {p.pipeline_name: p.plain_default for group in groups for p in parameters_of(group)}
-    places = {"this machine": local_defaults(pipeline), "a cluster": CLUSTER_DEFAULTS}
+    places = {"this machine": local_defaults(pipeline), "a cluster": cluster_defaults(pipeline)}
     return {
         place: {
             name: plain(parameter.default)

@@ -55,6 +55,7 @@ def test_the_summary_tells_everything_about_the_run(first: Run) -> None:
     assert summary["steps"]["preprocess"]["rows"] == summary["steps"]["tfrecord"]["rows"]
     assert set(summary["metrics"]) == {
         "test_auc",
+        "test_positives",
         "train_auc",
         "test_logloss",
         "train_samples_per_second",
@@ -164,5 +165,5 @@ def test_bad_input_ends_the_run_with_one_line_naming_the_step(
     ended = in_process(workdir, "--source", str(raw))
     assert ended.status == 2
     last = ended.err.strip().splitlines()[-1]
-    assert last.startswith("error: preprocess: ") and "no user has two reviews" in last
+    assert last.startswith("error: preprocess: ") and "no user has two events" in last
     assert "Traceback" not in ended.err

@@ -10,7 +10,7 @@ from components import registry
 from components.steps.catalog import STEPS
 from pipelines.chain import chain_form, chain_of
 from pipelines.cluster.submit import checked_for_cluster, inputs_of
-from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline, every_pipeline
+from pipelines.defaults import RETRAINING, TRAINING, Pipeline, cluster_defaults, every_pipeline
 from pipelines.form import field_names, form, options_name, pipeline_inputs
 from pipelines.parameters import pipeline_parameters
 
@@ -19,7 +19,7 @@ LARGEST = 25
 
 
 def fields_of(pipeline: Pipeline) -> dict[str, Any]:
-    return form(pipeline, pipeline_parameters(pipeline, CLUSTER_DEFAULTS), field_names(pipeline))
+    return form(pipeline, pipeline_parameters(pipeline, cluster_defaults(pipeline)), field_names(pipeline))
 
 
 @pytest.mark.parametrize("pipeline", every_pipeline(), ids=lambda pipeline: pipeline.name)
@@ -35,7 +35,7 @@ def test_a_form_is_one_that_a_person_can_fill_in(pipeline: Pipeline) -> None:
 
 @pytest.mark.parametrize(("first", "second"), [("electra", "electra_qa"), ("electra", "electra"), ("sasrec", "sim")])
 def test_the_form_of_two_trainings_is_no_longer(first: str, second: str) -> None:
-    shown = chain_form(chain_of(first, Pipeline(TRAINING, second)), CLUSTER_DEFAULTS)
+    shown = chain_form(chain_of(first, Pipeline(TRAINING, second)), cluster_defaults)
     assert len(shown) <= LARGEST and {"source", "epochs", "first_train_options", "train_options"} < set(shown)
 
 

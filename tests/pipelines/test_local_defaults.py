@@ -57,7 +57,8 @@ def test_a_value_that_is_not_the_steps_is_listed_with_whose_it_is(capsys: pytest
     assert main(["parameters", "--model", "wide_and_deep"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
     assert re.search(
-        r" 0\.05 +model wide_and_deep on this machine .*; kfrec submit has 0\.02$", lines["linear_learning_rate"]
+        r" 0\.05 +model wide_and_deep on this machine .*; kfrec submit has 0\.02, with --size small 0\.05$",
+        lines["linear_learning_rate"],
     )
     assert re.search(r" local +step .*; kfrec submit has mpijob$", lines["launcher"])
     assert all(re.search(r" (12345|1\.0) +step ", lines[name]) for name in ("seed", "out_of_vocabulary_limit"))

@@ -95,7 +95,7 @@ def test_the_refit_is_the_champion_and_says_as_what_it_was_judged(refitted: Run,
         "champion",
     )
     score = summary["metrics"]["test_ndcg"]
-    assert f"Version 1 was judged: test NDCG@K {score:.4f}" in summary["refit"]["reason"]
+    assert f"Version 1 was judged: test NDCG@10 {score:.4f}" in summary["refit"]["reason"]
     held = client_of(workdir).get_model_version_by_alias("kfrec-retrieval", "champion")
     assert (int(held.version), held.tags["kfrec.judged_as"]) == (2, "1")
     assert held.tags["kfrec.trained_on"].endswith(" samples until 2023-12-03 22:14")
@@ -142,6 +142,7 @@ def test_a_refit_that_failed_is_resumed_from_its_checkpoints_and_finished_steps(
         failed = in_process(tmp_path / "runs", "--resume=last")
     assert "refit train resumes from " in failed.err and "refit tfrecord done" not in failed.err
     assert failed.status and "refit register: the registry is full" in failed.err
+    assert "the refit is not published: kfrec-retrieval version 1, which was judged, is served until then" in failed.err
     resumed = in_process(tmp_path / "runs", "--resume=last")
     assert resumed.summary["refit"]["version"] == 2
     assert "refit register done" in resumed.err and "refit train done" not in resumed.err

@@ -47,7 +47,7 @@ def retrain(prefix: Path, folder: Path) -> dict[str, Any]:
     found = run_step("find", PIPELINE, values, folder)
     assert found["proceed"]
     training = PIPELINE.of_kind(TRAINING)
-    values = training_arguments(training, values, found)
+    values = training_arguments(PIPELINE, values, found)
     for name in training.steps:
         run_step(name, training, values, folder)
     registration: dict[str, Any] = json.loads((folder / "registration" / "registration.json").read_text())

@@ -22,6 +22,8 @@ def test_every_step_has_settings_of_its_own() -> None:
         "evaluate",
         "register",
         "predict",
+        "recommend",
+        "feedback",
     ]
 
 
@@ -122,6 +124,7 @@ def test_a_step_has_the_account_of_mlflow_only_if_it_speaks_to_it() -> None:
     speaking = {
         path.parts[-2]
         for path in ROOT.glob("components/*/*.py")
-        if path.parts[-2] in STEPS and "components.tracking" in path.read_text()
+        if path.parts[-2] in STEPS
+        and any(f"components.{module}" in path.read_text() for module in ("tracking", "inference.model"))
     }
-    assert with_account == speaking and len(speaking) == 5
+    assert with_account == speaking and len(speaking) == 7

@@ -7,7 +7,7 @@ from components.errors import KfrecError
 from components.parameters import parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import DEFAULTS, OPTIONS
-from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, REFIT, TRAINING, Pipeline
+from pipelines.defaults import PIPELINES, TRAINING, Pipeline, cluster_defaults
 from pipelines.form import field_names, options_of
 from pipelines.parameters import checked, pipeline_parameters
 
@@ -27,7 +27,7 @@ def test_every_field_reaches_the_ui_with_type_default_and_description(compiled: 
     fields = field_names(Pipeline())
     expected = {
         name: (KFP_TYPES[p.plain_type], p.plain_default, "".join(p.description.split()))
-        for name, p in pipeline_parameters(Pipeline(), CLUSTER_DEFAULTS).items()
+        for name, p in pipeline_parameters(Pipeline(), cluster_defaults(Pipeline())).items()
         if name in fields
     }
     shown = {
@@ -42,7 +42,7 @@ def test_every_field_reaches_the_ui_with_type_default_and_description(compiled: 
 
 
 def test_every_other_parameter_is_an_option_of_its_steps_with_its_default(compiled: dict) -> None:
-    known = pipeline_parameters(Pipeline(), CLUSTER_DEFAULTS)
+    known = pipeline_parameters(Pipeline(), cluster_defaults(Pipeline()))
     seen = set(field_names(Pipeline()))
     for name in PIPELINES[TRAINING]:
         given = compiled["root"]["dag"]["tasks"][name]["inputs"]["parameters"]
@@ -125,7 +125,7 @@ def test_retrievals_and_schedules_refit_unless_a_user_says_otherwise() -> None:
 
 def test_no_step_installs_packages_when_it_runs(compiled: dict) -> None:
     commands = [" ".join(e["container"]["command"]) for e in compiled["deploymentSpec"]["executors"].values()]
-    assert len(commands) == len((*PIPELINES[TRAINING], *REFIT))
+    assert len(commands) == len(PIPELINES[TRAINING])
     assert not any("pip install" in command for command in commands)
 
 
@@ -164,5 +164,5 @@ def test_a_model_that_reads_the_whole_history_takes_any_length() -> None:
 
 def test_workers_that_fill_no_whole_pods_are_rejected_before_any_step() -> None:
     with pytest.raises(KfrecError, match=r"^workers=1 do not fill pods of workers_per_pod=8; use 8 workers$"):
-        checked({"workers_per_pod": 8}, Pipeline(), CLUSTER_DEFAULTS)
+        checked({"workers_per_pod": 8}, Pipeline(), cluster_defaults(Pipeline()))
     checked({"workers_per_pod": 8}, Pipeline())  # one machine has no pods

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from components.checks.findings import brief, describe, exceeded
 from components.checks.profile import read_profile
 from pipelines.cli import main
-from pipelines.defaults import Pipeline
-from pipelines.runs.record import FINISHED, RunRecord
+from pipelines.defaults import OF_REFIT, Pipeline
+from pipelines.runs.record import FAILED, FINISHED, RunRecord
 from tests.pipelines.conftest import Run
 
 _GIVEN = (
@@ -53,10 +54,24 @@ def test_the_list_of_runs_has_the_number_and_the_first_names(
     for name, count in (("none", 0), ("one", 1), ("three", 3)):
         (tmp_path / name).mkdir()
         warnings = [{"about": f"psi reviews {i}", "message": "above"} for i in range(count)]
-        steps = {"preprocess": {"outputs": {}, "warnings": warnings}}
+        steps = {f"{of}preprocess": {"outputs": {}, "warnings": warnings} for of in ("", OF_REFIT)}
         RunRecord(tmp_path / name, Pipeline(model="din"), {}, "", started=1.0, steps=steps, state=FINISHED).write()
     assert main(["runs", "--workdir", str(tmp_path)]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert lines["one"].endswith(" 1: psi reviews 0")
     assert lines["three"].endswith(" 3: psi reviews 0, psi reviews 1, …")
     assert "psi" not in lines["none"]
+
+
+def test_runs_of_wrong_paths_do_not_fill_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made: dict[str, Any] = {"outputs": {}}
+    reached = {"1-path": {}, "2-column": {"find": made, "download": made}, "3-loss": {"preprocess": made}, "4-path": {}}
+    for number, (name, steps) in enumerate(reached.items()):
+        (tmp_path / name).mkdir()
+        RunRecord(tmp_path / name, Pipeline(), {}, "", started=float(number), steps=steps, state=FAILED).write()
+    assert main(["runs", "--workdir", str(tmp_path)]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == ["3-loss", "4-path"]
+    assert last == "2 that failed before they read the data are left out; --all shows them"
+    assert main(["runs", "--all", "--workdir", str(tmp_path)]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == list(reached)

@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.docs.commands import ROOT, Shown, commands_of
 
 PAGES = ("tutorial.md", "runs.md", "predict.md")
-# They train for minutes, need a cluster, or resume a run that failed; other tests run them.
-ELSEWHERE = ("submit", "sweep", "reproduce", "completion")
+# They train for minutes, need a cluster, resume a run that failed, or end one that runs; other tests run them.
+ELSEWHERE = ("submit", "sweep", "reproduce", "completion", "stop")
 # They start a server.
 SERVERS = ("ui", "serve")
 # It scores every item for every user of the training; tests/predict runs it on a small shop.

@@ -28,7 +28,7 @@ def write(path: Path, rows: list[dict[str, object]]) -> Path:
     if path.name.endswith(".parquet"):
         pd.DataFrame(rows).to_parquet(path)
     elif path.name.endswith(".csv"):
-        flat = [{**row, "history": "|".join(row["history"])} for row in rows]  # type: ignore[arg-type]
+        flat = [{**row, "history": "|".join(row["history"]) or "[]"} for row in rows]  # type: ignore[arg-type]
         pd.DataFrame(flat).to_csv(path, index=False)
     else:
         content = "".join(json.dumps(row) + "\n" for row in rows)
@@ -214,6 +214,38 @@ def test_users_of_a_file_have_their_own_histories_or_those_of_the_data(
     assert given["item"].tolist()[:2] == of_data["item"].tolist()[2:]
 
 
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("users.csv", ["user,history", "{other},[]", "{user},", "nobody,x|y"]),
+        (
+            "users.jsonl",
+            ['{{"user":"{other}","history":[]}}', '{{"user":"{user}"}}', '{{"user":"nobody","history":["x","y"]}}'],
+        ),
+        (
+            "users.jsonl",
+            [
+                '{{"user":"{other}","history":[]}}',
+                '{{"user":"{user}","history":null}}',
+                '{{"user":"nobody","history":["x"]}}',
+            ],
+        ),
+    ],
+)
+def test_a_blank_history_is_that_of_the_data(
+    name: str, lines: list[str], served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (user, _), (other, _) = list(newest(served).items())[:2]
+    alone = recommended([user, "--top=2"], tmp_path / "alone.csv")
+    users = tmp_path / name
+    users.write_text("\n".join(line.format(user=user, other=other) for line in lines))
+    lists = recommended([f"--users={users}", "--top=2"], tmp_path / "lists.csv")
+    assert lists["user"].tolist() == [other, other, user, user, "nobody", "nobody"]
+    assert lists["item"].tolist()[2:4] == alone["item"].tolist()
+    said = f"{users}: 1 histories are given, 1 blank ones are from the data, 1 are empty"
+    assert said in capsys.readouterr().out
+
+
 def test_seen_items_are_listed_if_they_were_in_the_evaluation_or_are_kept(served: Served, tmp_path: Path) -> None:
     assert load_feature_spec(served.folder / "tfrecord").keeps_seen
     user, seen = next(iter(newest(served).items()))
@@ -317,7 +349,7 @@ def test_users_are_named_in_one_way(
 def test_users_that_are_not_in_the_data_are_one_line(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named = write(tmp_path / "users.csv", [{"user": name, "history": []} for name in ("x", served.users[0], "y")])
+    named = write(tmp_path / "users.csv", [{"user": name, "history": []} for name in ("x", "y")])
     pd.read_csv(named)[["user"]].to_csv(named, index=False)
     words = ["recommend", f"--model={REGISTERED}@champion", f"--users={named}", f"--output={tmp_path / 'o.csv'}"]
     assert main(words) == 2
@@ -355,6 +387,17 @@ def test_an_output_that_is_a_link_is_followed(served: Served, tmp_path: Path) ->
 def test_an_alias_becomes_its_version(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve-manifest", f"{REGISTERED}@champion", "--name=ads"]) == 0
     assert yaml.safe_load(capsys.readouterr().out) == inference_service(REGISTERED, "1", "ads")
+
+
+def test_a_manifest_follows_an_alias_and_logs_to_a_uri(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["serve-manifest", f"{REGISTERED}@champion", "--follow", "--log=s3://bucket/served"]
+    assert main(words) == 0
+    (container,) = yaml.safe_load(capsys.readouterr().out)["spec"]["predictor"]["containers"]
+    assert container["args"][0] == f"{REGISTERED}@champion" and container["args"][-1] == "--log=s3://bucket/served"
+    assert main(["serve-manifest", f"{REGISTERED}/1", "--follow"]) == 2
+    assert "has no alias to follow; name the model as" in capsys.readouterr().err
+    assert main([*words[:2], "--log=served"]) == 2
+    assert "--log served: a pod's folder ends with it" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("served")

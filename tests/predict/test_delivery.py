@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from components.errors import KfrecError
-from components.predict.delivery import COLUMNS, delivering
+from components.inference.delivery import COLUMNS, delivering
 from pipelines.cli import main
 from tests.predict.conftest import REGISTERED, Served
 

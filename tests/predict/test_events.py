@@ -118,6 +118,18 @@ def test_what_names_no_events_is_one_line(
     assert said in capsys.readouterr().err
 
 
+def test_a_user_of_a_file_without_an_event_is_a_new_customer(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    users = tmp_path / "users.csv"
+    known = listed(["--all", "--top=2"], tmp_path / "all.jsonl")["user"][0]
+    users.write_text(f"user\nnobody\n{known}\nno one\n")
+    found = listed([f"--users={users}", "--top=2"], tmp_path / "lists.jsonl")
+    assert found["user"].tolist() == ["nobody"] * 2 + [known] * 2 + ["no one"] * 2
+    said = f"{users}: nobody and 1 more not in the data: taken as new customers, without a history"
+    assert said in capsys.readouterr().out
+
+
 def test_a_user_without_an_event_is_one_line_that_names_the_given_file(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.errors import KfrecError
-from components.predict.formats import rows_file
+from components.inference.formats import rows_file
 
 CSV = "age,city\n" + "".join(f"{number},c{number % 3}\n" for number in range(6))
 ROWS: list[dict[str, object]] = [{"age": number, "city": f"c{number % 3}"} for number in range(6)]
@@ -52,7 +52,7 @@ def test_rows_are_read_whatever_wrote_them(
 
 @pytest.mark.parametrize("name", ["r.parquet", "r.jsonl"])
 def test_rows_of_long_texts_come_a_few_at_a_time(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.predict.formats._LARGEST", 50_000)
+    monkeypatch.setattr("components.inference.formats._LARGEST", 50_000)
     rows = [{"text": "x" * size} for size in [*[10_000] * 20, 90_000, *[10] * 20]]
     if name.endswith("parquet"):
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)

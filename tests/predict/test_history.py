@@ -12,7 +12,7 @@ import pytest
 from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec
-from components.predict.history import histories_of
+from components.inference.history import histories_of
 
 Sample = tuple[int, Sequence[int], int, int]  # user, history, target, label
 _LENGTH = 4
@@ -71,7 +71,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
 
 
-def found(users: Sequence[str] | None, data: str) -> dict[str, list[str | None]]:
+def found(users: Sequence[str] | None, data: str) -> dict[str, list[str | None] | None]:
     return {
         user: history
         for users, lists in histories_of(users, data)
@@ -90,6 +90,10 @@ def test_every_user_of_the_records_has_all_his_events_and_the_target_of_the_last
 def test_named_users_come_in_their_order(data: str) -> None:
     assert list(found(["U3", "U1"], data)) == ["U3", "U1"]
     assert found(["U2"], data) == {"U2": ["I1", "I2", "I8"]}
+
+
+def test_named_users_who_are_not_among_many_have_no_list(data: str) -> None:
+    assert found(["U9", "U3", "U4"], data) == {"U9": None, "U3": ["I5", "I6", "I7"], "U4": None}
 
 
 @pytest.mark.parametrize(

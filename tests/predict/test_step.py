@@ -51,6 +51,12 @@ def test_a_single_file_in_object_storage_gets_its_scores_beside_it(
     pd.DataFrame(served.rows[:5]).to_parquet(tmp_path / "rows.parquet")
     prefix = f"gs://{gcs_bucket.name}/days"
     open_store(prefix).write("rows.parquet", tmp_path / "rows.parquet")
+    small = (tmp_path / "rows.parquet").stat().st_size - 1
+    with pytest.raises(KfrecError, match=r"have more than .* GB; choose fewer, or raise largest_download"):
+        run(
+            PredictParameters(MODEL, f"{prefix}/rows.parquet", largest_download=small / 1e9),
+            predictions=tmp_path / "out",
+        )
     run(PredictParameters(MODEL, f"{prefix}/rows.parquet"), predictions=tmp_path / "out")
     store = open_store(prefix)
     (tmp_path / "found.parquet").write_bytes(b"".join(store.read(store.stat("rows.scores.parquet"))))

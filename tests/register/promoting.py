@@ -23,8 +23,8 @@ import tensorflow  # noqa: F401
 from mlflow import MlflowClient
 
 import components.register.step  # noqa: F401
-from components.register.registry import DECISION
 from components.steps.command import command
+from components.tracking.standing import DECISION
 
 _WAIT_SECONDS = 240
 

@@ -35,6 +35,12 @@ def test_a_first_model_at_or_below_the_floor_is_a_challenger(auc: float) -> None
     assert decision.reason == f"There is no champion, but the test AUC {auc:.4f} is not above the floor of 0.6."
 
 
+def test_a_floor_is_above_guessing() -> None:
+    decision = without_champion(AUC, 0.8123, 0.1, guessing=0.75)
+    assert decision.alias == "challenger" and "is not above the floor of 0.85, 0.1 above guessing" in decision.reason
+    assert without_champion(AUC, 0.8123, 0.05, guessing=0.75).alias == "champion"
+
+
 def test_a_model_that_is_better_beyond_chance_is_promoted() -> None:
     decision = held_against(0.004, 0.01, 0.016)
     assert decision.alias == "champion"
@@ -52,15 +58,15 @@ def test_a_model_that_is_better_by_chance_is_a_challenger() -> None:
 
 @pytest.mark.parametrize(
     ("users", "confidence", "alias"),
-    [(1, 0.5, "challenger"), (5, 0.95, "challenger"), (6, 0.95, "champion"), (9, 0.999, "challenger")],
+    [(1, 0.5, "challenger"), (9, 0.95, "challenger"), (10, 0.95, "champion"), (10, 0.999, "challenger")],
 )
 def test_few_users_who_all_agree_may_do_so_by_chance(users: int, confidence: float, alias: str) -> None:
-    """Without a difference, n users agree on the better side with the probability 2^-n: 1 / 64 for 6."""
     labels, clusters = np.tile([0, 1], users), np.repeat(np.arange(users), 2)
     interval = auc_interval(labels, labels, np.zeros(2 * users), samples=100, confidence=confidence, clusters=clusters)
     decision = against_champion(3, Difference(AUC, 1.0, 0.5, interval, confidence), margin=0.001)
-    assert interval.low > 0 and decision.alias == alias
-    assert ("too few independent users, groups or rows" in decision.reason) == (alias == "challenger")
+    assert decision.alias == alias and (decision.confidence_interval is None) == (alias == "challenger")
+    why = f"better by 0.5000 (no interval), which may be chance, because {users} units of the rarer class are fewer"
+    assert (why in decision.reason) == (alias == "challenger")
 
 
 def test_one_group_does_not_replace_a_champion() -> None:
@@ -148,9 +154,7 @@ def test_a_champion_without_a_finite_score_says_how_to_replace_it() -> None:
     found = Difference(LOSS, 7.9, float("nan"), Interval(float("nan"), float("nan"), float("nan")), 0.95)
     decision = against_champion(3, found, margin=0.01)
     assert "its test RMSE is nan, not a finite number" in decision.reason
-    assert decision.reason.endswith(
-        "to replace that champion nevertheless, move the alias champion to this version in MLflow."
-    )
+    assert decision.reason.endswith("to replace that champion nevertheless, promote this version with kfrec promote.")
 
 
 def test_a_veto_keeps_a_better_model_from_promotion_and_is_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,13 @@ from mlflow import MlflowClient
 from components.errors import KfrecError
 from components.evaluate.step import run as evaluate
 from components.find.step import run as find
+from components.metrics import Interval
+from components.register.comparison import Candidate
+from components.register.refit import decided
 from components.register.step import run as register
 from components.steps.catalog import STEPS
+from components.tasks import Difference
+from components.tasks.next_item import TASK
 from tests.fakes.small_shop import NAMES, ignorant, make_data, make_model, quality
 
 
@@ -92,6 +98,15 @@ def test_a_refit_that_is_worse_by_more_than_chance_is_not_registered_and_the_run
     assert int(champion(store, f"kept-{refit}").version) == 1
 
 
+def test_a_refit_that_serves_nearly_all_users_alike_is_published() -> None:
+    """Of three users whom the two serve differently there is no interval, so nothing says that it is worse."""
+    nothing: Any = None
+    candidate = Candidate(nothing, TASK, nothing, Path(), {}, {}, 0.51)
+    difference = Difference(TASK.primary, 0.50, 0.51, Interval(-0.01, math.nan, math.nan, units=3), 0.95)
+    decision = decided(candidate, 1, difference, "everything")
+    assert decision.alias == "champion" and "worse by 0.0100 (no interval)" in decision.reason
+
+
 def test_later_models_are_compared_with_the_judged_twin(shop: Shop, store: str) -> None:
     shop.register("compared-refitted", "judged")
     shop.register("compared-refitted", "better", refitting=True)
@@ -145,3 +160,16 @@ def test_a_retraining_starts_from_the_judged_twin(shop: Shop, store: str, tmp_pa
         for folder in (shop.folder / "judged", tmp_path / "champion")
     ]
     assert vocabularies[0] == vocabularies[1]
+
+
+def test_a_refit_of_data_that_cannot_train_on_their_test_is_refused_in_a_line(store: str, tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", rows=400, dataset="outbrain")
+    make_model(tmp_path / "model", data)
+    read = dict(tfrecord=data, model=tmp_path / "model")
+    evaluate(STEPS["evaluate"].of(experiment="shop"), **read, evaluation=tmp_path / "evaluation")
+    parameters = STEPS["register"].of(
+        registered_model="no-refit", experiment="shop", require_baseline=False, auc_floor=0.01, refit=True
+    )
+    told = register(parameters, **read, evaluation=tmp_path / "evaluation", registration=tmp_path / "out")
+    assert not told["refit"]
+    assert "no refit, because data set outbrain cannot train on what it tests on; set refit=false" in told["summary"]

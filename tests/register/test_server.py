@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException, RestException
 
 from components.steps.command import command
-from components.tracking.champion import using_store_of
+from components.tracking.champion import champion_of, using_store_of
 from components.tracking.store import connect
 from pipelines.cli import main
 from tests.fakes.mlflow_server import OLDER, MlflowServer
@@ -90,6 +90,17 @@ def status_of(call: Callable[[], Any]) -> int | str | None:
     except MlflowException as error:
         return 403 if "403" in str(error) else str(error)
     return None
+
+
+def test_a_name_that_nobody_has_registered_has_no_champion(
+    log_in: Callable[..., None], mlflow_server: MlflowServer
+) -> None:
+    for account in (mlflow_server.environment, mlflow_server.admin):
+        log_in(account)
+        assert champion_of(connect(), "the first night of this name") is None
+    log_in(MLFLOW_TRACKING_PASSWORD="not the password")
+    with pytest.raises(MlflowException):
+        champion_of(connect(), "the first night of this name")
 
 
 def test_the_account_of_the_steps_may_do_what_they_need_and_no_more(

@@ -20,8 +20,10 @@ from mlflow.entities.model_registry import ModelVersion
 from components.artifacts import adopt, open_artifact, publishing
 from components.errors import KfrecError
 from components.evaluate.step import run as evaluate
+from components.register.page import started_from
 from components.register.registry import Registry
 from components.register.step import run as register
+from components.secrets import without_password
 from components.steps.catalog import STEPS
 from pipelines.defaults import Pipeline
 from pipelines.runs.compare import compare
@@ -128,6 +130,14 @@ def test_a_model_that_is_a_baseline_itself_need_not_beat_the_built_in_one(shop: 
     assert shop.register("itself", "itself", require_baseline=True)["alias"] == "champion"
 
 
+def test_a_baseline_itself_has_to_be_above_guessing(shop: Shop, store: str) -> None:
+    shop.model("guesses", wrong, "popularity")
+    result = shop.register("guessing", "guesses", require_baseline=True, auc_floor=0.5)
+    assert result["alias"] == "challenger" and result["positives"] > 10
+    assert result["reason"].count("not above") == 2 and "that of guessing, 0.5000." in result["reason"]
+    assert "baseline" not in result["reason"]
+
+
 def test_a_model_that_was_damaged_after_its_evaluation_is_not_registered(
     shop: Shop, store: str, tmp_path: Path
 ) -> None:
@@ -153,13 +163,25 @@ def test_the_decision_has_a_page_with_the_curves_of_both(shop: Shop, store: str)
     first = shop.register("paged", "fair")
     page = shop.folder / "paged-registration" / "decision.html"
     assert "Version 1 is the champion" in page.read_text() and "ROC curves" not in page.read_text()
+    assert "no earlier model" in page.read_text() and "Earlier versions" not in page.read_text()
     second = shop.register("paged", "good")
     told = page.read_text()
     assert "Version 2 is the champion" in told and str(escape(second["reason"])) in told
     assert ">champion</span>" in told and "What is gained" in told and first["reason"] not in told
+    assert f", {second['positives']} positives" in told
+    assert "Earlier versions" in told and f"{first['score']:.4f}" in told.partition("Earlier versions")[2]
     assert "nan" not in re.sub(r">[^<]*<", "><", told)
     artifacts = MlflowClient(store).list_artifacts(second["run_id"], "registration")
-    assert [found.path for found in artifacts] == ["registration/decision.html", "registration/registration.json"]
+    assert [found.path for found in artifacts] == [
+        "registration/card.md", "registration/decision.html", "registration/registration.json",
+    ]  # fmt: skip
+
+
+def test_the_page_names_the_model_that_a_training_started_from() -> None:
+    assert started_from({"warm_start_path": "s3://user:secret@shop/model", "continue_path": ""}) == {
+        "weights from": without_password("s3://user:secret@shop/model")
+    }
+    assert started_from({"continue_path": "runs/a/model"}) == {"weights and moments from": "runs/a/model"}
 
 
 def test_a_worse_model_stays_a_challenger(shop: Shop, store: str) -> None:
@@ -320,7 +342,7 @@ def test_a_champion_whose_files_are_gone_stays_and_the_reason_says_so(shop: Shop
     shop.register("gone", "fair")
     shutil.rmtree(files_of(store, "gone"))
     reason = shop.register("gone", "good")["reason"]
-    assert "its files are gone" in reason and "move the alias champion to this version in MLflow" in reason
+    assert "its files are gone" in reason and "promote this version with kfrec promote" in reason
     assert (alias(store, "gone", "champion"), alias(store, "gone", "challenger")) == (1, 2)
 
 
@@ -334,7 +356,7 @@ def test_a_champion_that_returns_nan_stays_and_the_reason_says_how_to_replace_it
     shutil.rmtree(files / "saved_model")
     shutil.copytree(tmp_path / "broken" / "saved_model", files / "saved_model")
     reason = shop.register("nan", "good")["reason"]
-    assert "it returns scores that are not finite numbers" in reason and "move the alias champion" in reason
+    assert "it returns scores that are not finite numbers" in reason and "promote this version" in reason
     assert (alias(store, "nan", "champion"), alias(store, "nan", "challenger")) == (1, 2)
 
 

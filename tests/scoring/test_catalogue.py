@@ -17,7 +17,7 @@ from components.datasets.histories.catalogue import write_catalogue
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.scoring import load_raw_model, scoring_translation
-from components.scoring.catalogue import LIFT, LIKELIHOOD, POPULAR, UNKNOWN_ITEM, UNSEEN, Catalogue
+from components.scoring.catalogue import LIFT, LIKELIHOOD, NEW_ITEM, POPULAR, UNKNOWN_ITEM, UNSEEN, Catalogue
 from components.scoring.choices import choices_in, ranks_of
 from components.scoring.popularity import Popularity
 from components.scoring.ranked_users import rank_test_users
@@ -130,6 +130,25 @@ def test_candidates_whose_scores_are_not_trained_are_flagged_and_never_before_ot
     assert sum(ranked["likelihood"].to_pylist()) == pytest.approx(1)
 
 
+def test_unknown_candidates_with_a_category_are_listed_by_their_share_of_it(make: Callable[..., Path]) -> None:
+    names = pa.array(["B000", "new", "B003", "other", "newer"])
+    found = Catalogue(load_raw_model(make() / "model"), names, None, pa.array(["x", "x", "x", None, "y"]))
+    before = recommend(found, ["U1"], [["B001"]], 5).table.to_pydict()
+    assert before["item"][:2] == ["B003", "B000"] and before["flag"] == ["", "", *[UNKNOWN_ITEM] * 3]
+    assert found.lists_new
+    # Three of the four recent events of the category are of the new item.
+    found.list_new(np.array([1, 3, 0, 9, 9]))
+    after = recommend(found, ["U1"], [["B001"]], 5).table.to_pydict()
+    assert dict(zip(after["item"], after["flag"], strict=True)) == {
+        "new": NEW_ITEM, "B003": "", "B000": "", "other": UNKNOWN_ITEM, "newer": UNKNOWN_ITEM,
+    }  # fmt: skip
+    assert after["item"][:3] == ["B003", "new", "B000"]
+    likelihood = dict(zip(after["item"], after["likelihood"], strict=True))
+    assert likelihood["new"] == pytest.approx(0.75 * (likelihood["B000"] + likelihood["B003"]))
+    assert found.known_categories is not None and found.known_categories.tolist() == [0, 0, 0, 1, 2]
+    assert not Catalogue(load_raw_model(make() / "model"), names).lists_new
+
+
 def test_ties_get_the_mean_of_their_ranks_and_keep_the_order_of_the_candidates(make: Callable[..., Path]) -> None:
     found = catalogue(make(), ["B000", "B002", "B004", "B006"])
     scores = np.array([1.0, 2.0, 1.0, 1.0])
@@ -216,6 +235,9 @@ def test_a_test_users_target_has_its_place_in_the_recommended_list(make: Callabl
         lists.append([int(item[1:]) for item in best[:5]])
     assert sorted(ranked.ranks.tolist()) == sorted(wanted) and len(set(wanted)) > 5
     assert sorted(ranked.lists.tolist()) == sorted(lists)
+    shown = {(each.rank, *each.listed) for each in ranked.examples}
+    assert len(ranked.examples) == 10
+    assert shown <= {(rank, *(NAMES[place] for place in places)) for rank, places in zip(wanted, lists, strict=True)}
     # B001 is the most popular item.
     assert ranked.popularity_lists is not None and set(ranked.popularity_lists[:, 0]) <= {1, 2}
 

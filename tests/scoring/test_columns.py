@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary
 from components.scoring.columns import KeptColumns
+from components.tasks import Kept
 from components.tasks.click import TASK, USER
 from tests.fakes.small_histories import FIRST_ID, ITEMS, LENGTH, UNKNOWN, category_of, specification
 
@@ -43,3 +50,16 @@ def test_the_first_sample_of_an_unknown_user_is_in_the_cluster_of_the_later_ones
     began = dict(zip(users[told].tolist(), oldest[told].tolist(), strict=True))
     assert (oldest[~told] == [began[user] for user in users[~told].tolist()]).all()
     assert np.unique(users[~told], return_counts=True)[1].tolist() == [1] * 200
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_trained_column_counts_the_vocabulary_and_has_0_for_what_it_lacks(counted: bool, tmp_path: Path) -> None:
+    (tmp_path / "vocabulary").mkdir()
+    values = {"id": pa.array([3, 4], pa.int32()), "value": ["a", "b"]}
+    pq.write_table(pa.table(values | ({"reviews": [7, 0]} if counted else {})), tmp_path / "vocabulary/item.parquet")
+    listed = Vocabulary("item", "vocabulary/item.parquet", 2, ("item",)).to_dict()
+    feature, metadata = Feature("item", "int64", 4), {"vocabulary": {"item": listed}}
+    spec = FeatureSpec({"item": feature}, {}, {Channel.TARGET: ("item",)}, metadata, tmp_path)
+    columns = KeptColumns(spec, [Kept("popularity", Channel.TARGET, trained=True)])
+    columns.add({"item": np.array([4, 2, 3, 99])})
+    assert columns.arrays()["popularity"].tolist() == ([0, 0, 7, 0] if counted else [1, 0, 1, 0])

@@ -44,6 +44,11 @@ def written(folder: Path) -> Callable[[Any], Any]:
     return body
 
 
+def _after(operation: Any) -> Any:
+    with tf.control_dependencies([operation]):
+        return tf.identity(0.0)
+
+
 HARMFUL: dict[str, tuple[Callable[[Path], Callable[[Any], Any]], str]] = {
     "writes a file": (written, "WriteFile"),
     "reads a file": (
@@ -58,6 +63,20 @@ HARMFUL: dict[str, tuple[Callable[[Path], Callable[[Any], Any]], str]] = {
     "reads a checkpoint": (
         lambda folder: lambda x: tf.raw_ops.RestoreV2(
             prefix="/x", tensor_names=["a"], shape_and_slices=[""], dtypes=[tf.float32])[0], "RestoreV2"
+    ),
+    "reads a file as a constant": (
+        lambda folder: lambda x: tf.cast(
+            tf.raw_ops.ImmutableConst(dtype=tf.uint8, shape=[1], memory_region_name="/etc/passwd"), tf.float32)[0],
+        "ImmutableConst",
+    ),
+    "reads a vocabulary": (
+        lambda folder: lambda x: tf.cast(tf.raw_ops.GenerateVocabRemapping(
+            new_vocab_file="/etc/passwd", old_vocab_file="/etc/passwd", new_vocab_offset=0, num_new_vocab=1,
+            old_vocab_size=-1)[1], tf.float32),
+        "GenerateVocabRemapping",
+    ),
+    "ends the process": (
+        lambda folder: lambda x: _after(tf.raw_ops.Abort(error_msg="", exit_without_error=True)), "Abort"
     ),
     "reads records": (
         lambda folder: lambda x: tf.cast(
@@ -95,6 +114,32 @@ def test_a_function_named_like_the_savers_is_refused_where_the_model_calls_it(tm
     path.write_bytes(content.SerializeToString())
     with pytest.raises(KfrecError, match="has the operation RestoreV2"):
         require_harmless(path.parent)
+
+
+def _edited(folder: Path, edit: Callable[[Any], None]) -> Path:
+    """A model whose graph a function has changed."""
+    path = saved(folder, harmless) / "saved_model.pb"
+    content = saved_model_pb2.SavedModel()
+    content.ParseFromString(path.read_bytes())
+    edit(content.meta_graphs[0])
+    path.write_bytes(content.SerializeToString())
+    return folder
+
+
+def test_a_model_without_an_object_graph_is_refused(tmp_path: Path) -> None:
+    """TensorFlow runs the functions of its saver to load it, which may write files."""
+    with pytest.raises(KfrecError, match=r"saved_model\.pb: has no object graph, as models of TensorFlow 1; save"):
+        require_harmless(_edited(tmp_path, lambda graph: graph.ClearField("object_graph_def")))
+
+
+@pytest.mark.parametrize(("function", "operation"), [("restore", "SaveV2"), ("save", "RestoreV2")])
+def test_the_savers_functions_do_what_those_of_tensorflow_do(function: str, operation: str, tmp_path: Path) -> None:
+    def edit(graph: Any) -> None:
+        (saver,) = (each for each in graph.graph_def.library.function if f"traced_{function}" in each.signature.name)
+        saver.node_def.add().op = operation
+
+    with pytest.raises(KfrecError, match=f"has the operation {operation}, which models need not have"):
+        require_harmless(_edited(tmp_path, edit))
 
 
 def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:

@@ -167,14 +167,19 @@ def test_numbers_that_were_scaled_otherwise_cannot_be_compared(data: Path, model
     exported, spec = load_model(model), load_feature_spec(data)
     assert scoring_translation(spec, exported) == {}
 
-    def noting(spec: FeatureSpec, digest: str) -> FeatureSpec:
-        return replace(spec, metadata={**spec.metadata, "encoding": {"statistics": digest}})
+    def noting(spec: FeatureSpec, digest: str, **columns: str) -> FeatureSpec:
+        return replace(spec, metadata={**spec.metadata, "encoding": {"statistics": digest, "columns": columns}})
 
     theirs = replace(exported, spec=noting(exported.spec, "a"))
     assert scoring_translation(noting(spec, "a"), theirs) == {}
     with pytest.raises(KfrecError, match=r"are scaled by other statistics than those that the model in .*/model"):
         scoring_translation(noting(spec, "b"), theirs)
     assert translation(noting(spec, "b"), theirs) == {}
+    # Columns that the model does not know do not count.
+    theirs = replace(exported, spec=noting(exported.spec, "a", age="1"))
+    assert scoring_translation(noting(spec, "b", age="1", price="2"), theirs) == {}
+    with pytest.raises(KfrecError, match=r"are scaled by other statistics than those that the model in .*/model"):
+        scoring_translation(noting(spec, "b", age="3", price="2"), theirs)
 
 
 def test_other_history_lengths_cannot_be_compared(data: Path, model: Path, tmp_path: Path) -> None:

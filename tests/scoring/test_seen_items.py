@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from components.artifacts import adopt
 from components.feature_spec import load_feature_spec
+from components.inference.recommend import Delivery, write_lists
 from components.models.sasrec import SasRecParameters
 from components.models.sasrec.model import RANK, SasRec
-from components.predict.recommend import Delivery, write_lists
 from components.scoring import RawModel, load_raw_model
 from components.scoring.catalogue import Catalogue
 from components.scoring.choices import Choices, ranks_of

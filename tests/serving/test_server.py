@@ -12,9 +12,14 @@ from typing import Any
 import pytest
 import requests
 
+from components.errors import KfrecError
+from components.serving.launch import processes
+from components.serving.worker import ModelFiles
+from pipelines.cli.options import free_port
 from tests.fakes.known_scores import add_counts, make_known_model
 from tests.fakes.model_server import ModelServer, serving
 from tests.fakes.small_shop import NAMES, make_data
+from tests.serving.counts import counts
 from tests.waiting import LONGEST
 
 LOGITS = {name: place / 10 for place, name in enumerate(NAMES)}
@@ -111,12 +116,12 @@ def test_integers_are_ids_as_in_files(params: Any, server: ModelServer) -> None:
         ({"dataframe_records": [ROW, ROW | {"item": None}]},
          "column item has a null in place of an item; give its id, or leave it out"),
         ({"dataframe_records": [{"user": "U1", "item": "B007"}]},
-         "has no column history (ids of the items before, oldest first, as asin in the reviews); the model reads user, "
+         "has no column history (ids of the items before, oldest first, as in the raw data); the model reads user, "
          "history, item, and it has user, item"),
         ({"dataframe_records": [ROW | {"history": [0.5]}]},
          "column history is of the type double; give a list of ids as text"),
         ({"dataframe_records": [PERSON | {"history": [0.5]}], "params": {"top": 3}},
-         "column history is of the type list<item: double>; give a list of ids as text"),
+         "column history is of the type double; give ids as text"),
         ({"rows": [ROW]},
          "the body has no rows; give one of dataframe_records, dataframe_split, inputs, instances"),
     ],
@@ -173,11 +178,6 @@ def test_the_inference_protocol_scores_and_ranks(server: ModelServer) -> None:
     )  # fmt: skip
 
 
-def counts(server: ModelServer) -> dict[str, float]:
-    lines = server.get("/metrics").text.splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
-
-
 def test_any_process_tells_the_counts_of_all(server: ModelServer) -> None:
     before = counts(server)
     for number in range(6):
@@ -212,3 +212,16 @@ def test_a_stop_answers_the_requests_that_are_in_the_house(model: Path, tmp_path
         assert [answer.status_code for answer in answers] == [200] * 8
         assert server.process.wait(LONGEST) == 128 + signal.SIGTERM
     assert (tmp_path / "log").read_text().splitlines()[-1] == "stopped by SIGTERM"
+
+
+@pytest.mark.slow
+def test_a_process_imports_nothing_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("yaml", "numpy", "uvicorn", "tensorflow"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    with (
+        processes(1, "127.0.0.1", free_port(), tmp_path) as server,
+        pytest.raises(KfrecError, match=r"feature_spec\.yaml: missing"),
+    ):
+        server.serve(ModelFiles(str(tmp_path / "none"), "none", "", ""))
+    assert not (tmp_path / "ran").exists()

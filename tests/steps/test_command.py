@@ -169,3 +169,9 @@ def test_a_machine_without_mounts_sets_nothing(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "environ", {})
     use_mounted_environment(tmp_path / "absent")
     assert os.environ == {}
+
+
+def test_blanks_around_the_equals_sign_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command("download", ["--raw", "out", "--synthetic_users", "3", "=", "4"])
+    assert "unknown argument =; write NAME=VALUE without blanks" in capsys.readouterr().err

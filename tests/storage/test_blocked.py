@@ -19,6 +19,8 @@ FORBIDDEN = [
     "[fe80::1]",
     "[::ffff:169.254.169.254]",
     "[fd00:ec2::254]",
+    "[fd00:ec2::23]",
+    "[fd20:ce::254]",
     "metadata.google.internal",
     "Metadata.Google.Internal.",
     "100.100.100.200",
@@ -53,8 +55,17 @@ def test_a_name_that_stands_for_one_is_not_asked(server: FileServer, monkeypatch
     assert server.asked == []
 
 
-def test_an_endpoint_of_s3_is_none(s3_client: object) -> None:
-    refused(lambda: open_store("s3://bucket/a?endpoint=169.254.169.254&disableSSL=true"))
+@pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "0xA9FEA9FE:80", "169.254.43518", "0251.0376.0.1"])
+def test_an_endpoint_of_s3_is_none(host: str, s3_client: object) -> None:
+    refused(lambda: open_store(f"s3://bucket/a?endpoint={host}&disableSSL=true"))
+
+
+def test_an_endpoint_of_s3_whose_name_stands_for_one_is_none(
+    s3_client: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: resolve("169.254.169.254", *rest, **more))
+    refused(lambda: open_store("s3://bucket/a?endpoint=data.example"))
 
 
 def test_file_uris_are_not_read_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """AUC by popularity and by category of the task click."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.tasks import Measured, Scores, kept_features
 from components.tasks.click import TASK
-from components.tasks.click.measure import CATEGORIES, group_series, measure_groups, popularity_bounds
+from components.tasks.click.measure import CATEGORIES, group_series, measure_groups
+from components.tasks.groups import ADMITTED, popularity_bounds
 from tests.binary import binary_scores, probabilities_of
 
 
@@ -54,6 +56,18 @@ def test_categories_with_most_samples_are_named_and_the_others_pooled() -> None:
     assert sum(group["rows"] for group in groups) == 1365
     table = report(TASK.measure(given, None))["AUC by category of the candidate"]
     assert "<td>Skin/&lt;Care&gt;</td><td>60</td>" in table and "<td>18 others</td>" in table
+
+
+def test_samples_with_newly_admitted_ids_are_apart_from_all_others() -> None:
+    given = scores(np.ones(500, int))
+    assert "by_new_ids" not in measure_groups(given)
+    kept = {**given.kept, ADMITTED: (np.arange(500) % 4 == 0).astype(np.int8)}
+    measured = TASK.measure(dataclasses.replace(given, kept=kept), None)
+    new, others = measured.metrics["by_new_ids"]
+    assert (new["category"], new["rows"]) == ("with newly admitted ids", 125)
+    assert (others["category"], others["rows"]) == ("all others", 375)
+    assert "<td>with newly admitted ids</td><td>125</td>" in report(measured)["AUC on newly admitted ids"]
+    assert "auc_by_new_ids/all others" in measured.series
 
 
 def test_small_groups_and_those_of_one_class_say_so_and_show_no_auc() -> None:

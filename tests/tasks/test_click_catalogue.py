@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from components.tasks import Ranked
 from components.tasks.catalogue import catalogue_sections, measure_catalogue
+from components.tasks.definition import Example
 
 LISTS = np.array([[0, 1], [0, 2], [0, 1], [3, -1]])
 RANKED = Ranked(
@@ -46,7 +48,7 @@ def test_intervals_surround_the_estimates_and_those_of_the_difference_are_paired
     ranks = np.tile([1.0, 30.0], 100)
     found = measure_catalogue(Ranked(2, 50, ranks, LISTS[:1], ranks, LISTS[:1]))
     assert found["test_hr_at_2_low"] < 0.5 < found["test_hr_at_2_high"]
-    assert found["test_hr_at_2_above_popularity_low"] == found["test_hr_at_2_above_popularity_high"] == 0
+    assert found["test_hr_at_2_above_popularity"] == 0 and found["test_hr_at_2_above_popularity_low"] is None
 
 
 def test_the_report_has_both_rows_and_says_how_many_targets_are_unknown() -> None:
@@ -63,3 +65,23 @@ def test_without_counts_the_report_says_why_it_is_lift_and_has_no_popularity() -
     (section,) = catalogue_sections(found)
     assert "The model ranks by lift: no counts." in section.text and "Popularity" not in section.figures[0].chart
     assert "test_popularity_hr_at_2" not in found
+
+
+def test_novelty_is_in_bits_and_diversity_the_share_of_pairs_of_two_categories() -> None:
+    counts, categories = np.array([4.0, 2.0, 1.0, 1.0]), np.array([7, 7, 8, 9])
+    lists = np.array([[0, 1, 2], [0, 3, -1]])
+    found = measure_catalogue(
+        Ranked(3, 4, np.array([1.0, 1.0]), lists, np.array([1.0, 1.0]), lists, counts=counts, categories=categories)
+    )
+    assert found["test_novelty_at_3"] == pytest.approx((1 + 2 + 3 + 1 + 3) / 5)
+    assert found["test_diversity_at_3"] == pytest.approx((2 / 3 + 1) / 2)
+    assert found["test_popularity_diversity_at_3"] == found["test_diversity_at_3"]
+
+
+def test_example_lists_are_in_the_report() -> None:
+    examples = [Example(["a (toys)"], "b", None, ["c", "d"]), Example([], "e", 3.0, ["f"])]
+    found = measure_catalogue(replace(RANKED, examples=examples))
+    json.dumps(found, allow_nan=False)
+    (section,) = catalogue_sections(found)
+    chart = section.figures[1].chart
+    assert "<td>a (toys)</td><td>b</td><td>–</td><td>c, d</td>" in chart and "<td>3</td><td>f</td>" in chart

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from components.feature_spec import Channel, Feature, FeatureSpec
@@ -15,11 +18,12 @@ from components.tasks import Controlled
 from components.tasks.binary.columns import fit_logistic
 from components.tasks.binary.measure import measure_binary_controls
 from components.tasks.click import AUC, TASK, ClickDecision, ClickEvaluation
-from components.tasks.click.baselines import SPANS, history_pairs, recency_counts
-from components.tasks.click.controls import auc_intervals, controls, other_history
+from components.tasks.click.baselines import POPULARITY, SPANS, HistoryBaselines, history_pairs, recency_counts
+from components.tasks.click.controls import auc_intervals, controls, other_history, probes_of
+from components.tasks.controls import RECENT_POPULARITY
 from components.tasks.unknown import oldest_two, told_apart
 from tests.binary import binary_scores, probabilities_of
-from tests.fakes.small_histories import UNKNOWN, specification
+from tests.fakes.small_histories import FIRST_ID, ITEMS, LENGTH, UNKNOWN, draw, specification
 
 
 def test_the_counts_of_three_samples_are_those_by_hand() -> None:
@@ -44,6 +48,25 @@ def test_the_counts_of_three_samples_are_those_by_hand() -> None:
     np.testing.assert_allclose(recency_counts(samples, item), [[0.0] * 5, [1.0, *every, 4.0], [0.0] * 5], rtol=1e-6)
 
 
+@pytest.mark.parametrize("has_recent", [False, True])
+def test_recent_popularity_scores_by_the_last_days_and_then_by_all(tmp_path: Path, has_recent: bool) -> None:
+    ids = np.arange(FIRST_ID, FIRST_ID + ITEMS)
+    table = {"id": ids, "value": [str(each) for each in ids], "count": ids % 7, "reviews": ids % 7}
+    (tmp_path / "vocabulary").mkdir()
+    recent = {"recent": ids % 3} if has_recent else {}
+    pq.write_table(pa.table(table | recent), tmp_path / "vocabulary" / "item.parquet")
+    spec = specification(tmp_path)
+    baselines = HistoryBaselines(spec, history_pairs(spec))
+    baselines.fit([draw(300, 1)], [draw(300, 2)])
+    tested = draw(100, 3)
+    found, items = baselines.scores(tested), tested["item_trgt"]
+    assert (RECENT_POPULARITY in found) == has_recent
+    if has_recent:
+        by_hand = np.lexsort((np.arange(100), items % 7, items % 3))
+        np.testing.assert_array_equal(np.lexsort((np.arange(100), found[RECENT_POPULARITY])), by_hand)
+        assert not np.array_equal(np.argsort(found[POPULARITY]), np.argsort(found[RECENT_POPULARITY]))
+
+
 def test_histories_are_exchanged_between_users_as_a_whole() -> None:
     random = np.random.default_rng(0)
     users = random.permutation(np.repeat(np.arange(20), 3))
@@ -55,6 +78,20 @@ def test_histories_are_exchanged_between_users_as_a_whole() -> None:
     np.testing.assert_array_equal(changed["b"], -changed["a"])
     # Each user's samples get the history of one other user, and each history goes to one user.
     assert len({*zip(users.tolist(), given.tolist(), strict=True)}) == len(set(given.tolist())) == 20
+
+
+def test_what_is_told_of_events_goes_with_their_history() -> None:
+    spec = specification()
+    told = Feature("device_sequence", "int64", 4, LENGTH)
+    test = replace(spec.sources["test"], features=(*spec.sources["test"].features, told.name))
+    with_events = replace(
+        spec,
+        features={**spec.features, told.name: told},
+        channels={**spec.channels, Channel.EVENTS: (told.name,)},
+        sources={**spec.sources, "test": test},
+    )
+    for probe in probes_of(with_events):
+        assert (told.name in probe.changes) == ("item_pos" in probe.changes)
 
 
 def test_the_regression_finds_the_log_odds_whatever_the_scale_of_a_column() -> None:
@@ -118,17 +155,25 @@ def test_a_model_that_does_not_beat_the_baseline_is_vetoed_unless_the_parameter_
     better: float, vetoed: bool
 ) -> None:
     metrics = measure_controls(drawn(better))
-    reasons = TASK.vetoes(metrics, ClickDecision())
+    reasons = TASK.baseline_vetoes(metrics, ClickDecision())
     assert bool(reasons) == vetoed
-    assert list(TASK.vetoes(metrics, ClickDecision(require_baseline=False))) == []
-    assert list(TASK.remarks(metrics)) == list(reasons)
+    assert list(TASK.baseline_vetoes(metrics, ClickDecision(require_baseline=False))) == []
+    assert list(TASK.remarks({**metrics, "test_auc": 0.8, "test_auc_low": 0.7})) == list(reasons)
     if reasons:
         assert f"{metrics['test_auc_above_baseline']:+.4f}" in reasons[0]
 
 
+def test_a_model_that_may_be_guessing_is_vetoed_unless_the_floor_is_below_guessing() -> None:
+    metrics = {"test_auc": 0.62, "test_auc_low": 0.47}
+    (why,) = TASK.vetoes(metrics, ClickDecision(require_baseline=False))
+    assert why == "the test AUC 0.6200 is not above that of guessing, 0.5000, by more than chance"
+    assert not TASK.vetoes({**metrics, "test_auc_low": 0.51}, ClickDecision())
+    assert not TASK.vetoes(metrics, ClickDecision(auc_floor=0.49))
+
+
 def test_without_a_baseline_nothing_is_required() -> None:
-    assert list(TASK.vetoes({"test_auc": 0.7}, ClickDecision())) == []
-    assert list(TASK.vetoes(measure_controls(replace(drawn(0), others={})), ClickDecision())) == []
+    assert list(TASK.baseline_vetoes({"test_auc": 0.7}, ClickDecision())) == []
+    assert list(TASK.baseline_vetoes(measure_controls(replace(drawn(0), others={})), ClickDecision())) == []
 
 
 def whole(controlled: Controlled, **more: Any) -> str:

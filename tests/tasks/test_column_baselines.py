@@ -136,7 +136,8 @@ def test_data_without_columns_have_no_baselines() -> None:
 
 @pytest.mark.parametrize(("auc", "low", "is_told"), [(1.0, 0.98, True), (1.0, 0.7, False), (0.97, 0.96, False)])
 def test_a_column_that_tells_the_label_is_told(auc: float, low: float, is_told: bool) -> None:
-    metrics = {"best_column": "boat", "test_best_column_auc": auc, "test_best_column_auc_low": low}
+    own = {"test_auc": 0.9, "test_auc_low": 0.8}
+    metrics = {"best_column": "boat", "test_best_column_auc": auc, "test_best_column_auc_low": low, **own}
     assert [each.startswith("column boat alone has a test AUC of 1.0000") for each in TASK.remarks(metrics)] == (
         [True] if is_told else []
     )

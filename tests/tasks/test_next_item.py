@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
@@ -14,7 +17,7 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.metrics import mean_interval
 from components.tasks import Controlled, Measured, Scores
-from components.tasks.controls import BASELINE
+from components.tasks.controls import BASELINE, RECENT_POPULARITY
 from components.tasks.next_item import TASK, NextItemDecision, NextItemEvaluation, NextItemTraining
 from components.tasks.next_item.baselines import POPULARITY, NextItemBaselines
 from components.train.loop.ranks import Alone
@@ -34,7 +37,7 @@ def scores_of(ranks: np.ndarray, controlled: Controlled | None = None) -> Scores
 
 
 def test_metrics_of_known_ranks() -> None:
-    metrics = TASK.measure(scores_of(np.array([1, 2, 5, 6, 100, 1.5])), PARAMETERS).metrics
+    metrics = TASK.measure(scores_of(np.tile([1, 2, 5, 6, 100, 1.5], 5)), PARAMETERS).metrics
     assert metrics["test_hr"] == pytest.approx(4 / 6)
     assert metrics["test_ndcg"] == pytest.approx(sum(1 / np.log2(1 + rank) for rank in (1, 2, 5, 1.5)) / 6)
     assert metrics["test_mean_reciprocal_rank"] == pytest.approx((1 + 1 / 2 + 1 / 5 + 1 / 6 + 1 / 100 + 1 / 1.5) / 6)
@@ -155,6 +158,41 @@ def test_only_what_targets_are_counts_after_histories_of_other_kinds_of_events()
     assert found[BASELINE].tolist() == [1, 1]
 
 
+def test_recent_popularity_ranks_by_the_last_days_and_then_by_all(tmp_path: Path) -> None:
+    (tmp_path / "vocabulary").mkdir()
+    # Item 4 is the newest, 3 is chosen most often, 1 once more than 2.
+    table = {"id": [1, 2, 3, 4], "value": ["a", "b", "c", "d"], "recent": [0, 0, 2, 5]}
+    pq.write_table(pa.table(table), tmp_path / "vocabulary" / "item.parquet")
+    features = [Feature("item", "int32", 4), Feature("item_sequence", "int32", 4, 2)]
+    baselines = NextItemBaselines(
+        FeatureSpec(
+            {feature.name: feature for feature in features},
+            {},
+            {Channel.TARGET: ("item",), Channel.POSITIVE: ("item_sequence",)},
+            {"vocabulary": {"item": {"file": "vocabulary/item.parquet", "unknown": 0, "features": ["item"]}}},
+            tmp_path,
+        ),
+        *features,
+    )
+    trained = {"item": np.array([3, 3, 3, 1, 1, 2, 4]), "item_sequence": np.zeros((7, 2), np.int64)}
+    baselines.fit([trained], [])
+    tested = {"item": np.array([1, 2, 3, 4, 1]), "item_sequence": np.array([[0, 0]] * 4 + [[3, 4]])}
+    found = baselines.scores(tested)
+    assert found[RECENT_POPULARITY].tolist() == [3, 4, 2, 1, 1]
+    assert found[POPULARITY].tolist() == [2, 3.5, 1, 3.5, 1]
+
+
+def test_a_model_below_the_popularity_of_the_last_days_is_no_champion() -> None:
+    random = np.random.default_rng(5)
+    good, bad = random.integers(1, 4, 300).astype(np.float64), random.integers(4, 200, 300).astype(np.float64)
+    others = {BASELINE: bad, RECENT_POPULARITY: good}
+    measured = TASK.measure(scores_of(good + 3, Controlled(scores_of(good + 3), others, 100)), PARAMETERS)
+    vetoes = TASK.baseline_vetoes(measured.metrics, NextItemDecision())
+    assert "the model does not beat the popularity of the last days of training: test NDCG@5" in vetoes[-1]
+    assert list(TASK.remarks(measured.metrics))[-1] == vetoes[-1]
+    assert "popularity of the last days" in str(TASK.story(measured).first)
+
+
 def test_an_unknown_target_is_a_miss_in_a_list_of_all_items(baselines: NextItemBaselines) -> None:
     unknown = {"item": np.array([ITEMS + 5]), "item_sequence": np.array([[0, 0, 1, 2]])}
     assert all(ranks > 100_000 for ranks in baselines.scores(unknown).values())
@@ -167,11 +205,53 @@ def test_a_model_below_the_baseline_is_no_champion_and_the_report_says_so() -> N
     def measured(ours: np.ndarray, theirs: np.ndarray) -> Measured:
         return TASK.measure(scores_of(ours, Controlled(scores_of(ours), {BASELINE: theirs}, 100)), PARAMETERS)
 
-    assert not TASK.vetoes(measured(good, bad).metrics, NextItemDecision())
-    (reason,) = TASK.vetoes(measured(bad, good).metrics, NextItemDecision())
-    assert "the model does not beat the built-in baseline: test NDCG@K" in reason
-    assert not TASK.vetoes(measured(bad, good).metrics, NextItemDecision(beat_baseline=False))
+    assert not TASK.baseline_vetoes(measured(good, bad).metrics, NextItemDecision())
+    (reason,) = TASK.baseline_vetoes(measured(bad, good).metrics, NextItemDecision())
+    assert "the model does not beat the built-in baseline: test NDCG@5" in reason
+    assert not TASK.baseline_vetoes(measured(bad, good).metrics, NextItemDecision(beat_baseline=False))
+    (said,) = TASK.remarks(measured(good, bad).metrics)
+    assert said.startswith("the model beats the built-in baseline: test NDCG@5") and "item_knn" not in said
+    assert TASK.story(measured(good, bad)).headline.endswith(", above the built-in baseline")
     (remark,) = TASK.remarks(measured(bad, good).metrics)
-    assert remark.startswith(reason) and "the model item_knn counts pairs" in remark
+    assert remark.startswith(reason) and "; item_knn, if this is another model, counts pairs" in remark
     story = TASK.story(measured(bad, good))
-    assert story.headline.startswith("Test NDCG@5 0.0") and "pairs of items do better" in str(story.first)
+    assert story.headline.startswith("Test NDCG@5 0.0") and story.headline.endswith("not above the built-in baseline")
+    assert "The model does not beat the built-in baseline" in story.lead
+    assert "pairs of items do better" in str(story.first)
+
+
+def test_a_metric_has_its_length_in_its_name() -> None:
+    assert [metric.label for metric in TASK.metrics] == ["NDCG@K", "HR@K"]
+    assert [metric.label for metric in TASK.at({"list_length": 20, "k": 3}).metrics] == ["NDCG@20", "HR@20"]
+    assert TASK.primary.at({"test_list_length": 5}).label == "NDCG@5" and TASK.at({}).metrics == TASK.metrics
+
+
+def test_new_items_new_users_and_bands_of_popularity_and_history_have_their_own_figures() -> None:
+    ranks = np.tile([1.0, 2.0, 100.0, 100.0], 30)
+    kept = {
+        "user": np.arange(120),
+        "known_user": np.tile([1, 1, 1, 0], 30),
+        "popularity": np.tile([9, 3, 0, 3], 30),
+        "history_length": np.tile([2, 7, 7, 7], 30),
+    }
+    measured = TASK.measure(replace(scores_of(ranks), kept=kept), PARAMETERS)
+    metrics = measured.metrics
+    assert (metrics["test_new_items"], metrics["test_new_users"]) == (0.25, 0.25)
+    assert [(each["users"], each["rows"], each["hr"]) for each in metrics["by_user"]] == [
+        ("returning", 90, pytest.approx(2 / 3)),
+        ("new", 30, 0.0),
+    ]
+    bands = [(each["from"], each["to"], each["rows"], each["hr"]) for each in metrics["by_popularity"]]
+    assert bands == [(0, 0, 30, 0.0), (3, 3, 60, 0.5), (9, 9, 30, 1.0)]
+    assert [(each["from"], each["rows"]) for each in metrics["by_history_length"]] == [(2, 30), (7, 90)]
+    (section,) = (each for each in TASK.story(measured).sections if each.title.startswith("New items"))
+    assert "25.0% of the samples are of new items" in section.text
+    assert [figure.title for figure in section.figures] == [
+        "Returning and new users", "NDCG by popularity of the chosen item", "NDCG by length of history"
+    ]  # fmt: skip
+
+
+def test_a_group_of_few_users_has_no_interval() -> None:
+    kept = {"user": np.repeat([1, 2], 50), "known_user": np.ones(100, int)}
+    (group,) = TASK.measure(replace(scores_of(np.ones(100)), kept=kept), PARAMETERS).metrics["by_user"]
+    assert group["low"] is None and group["ndcg"] == 1.0

@@ -200,15 +200,15 @@ def test_an_evaluation_states_how_far_the_model_is_above_pairs_of_tokens() -> No
     assert metrics["test_bigram_auc"] == metrics["test_baseline_auc"] > metrics["test_unigram_auc"] + 0.1
     assert metrics["test_auc_above_baseline"] == pytest.approx(metrics["test_auc"] - metrics["test_bigram_auc"])
     assert 0 < metrics["test_auc_above_baseline_low"] < metrics["test_auc_above_baseline"]
-    assert not TASK.vetoes(metrics, TASK.decision())
+    assert not [*TASK.vetoes(metrics, TASK.decision()), *TASK.baseline_vetoes(metrics, TASK.decision())]
     assert "pairs of tokens" in str(TASK.story(TASK.measure(controlled(skill=1.0), NONE)).first)
 
 
 def test_a_model_that_pairs_of_tokens_beat_is_not_promoted() -> None:
     metrics = TASK.measure(controlled(skill=-1.0), NONE).metrics
-    (reason,) = TASK.vetoes(metrics, TASK.decision())
+    (reason,) = TASK.baseline_vetoes(metrics, TASK.decision())
     assert reason.startswith("the model does not beat the built-in baseline: test replaced-token AUC")
-    assert not TASK.vetoes(metrics, TASK.decision(require_baseline=False))
+    assert not TASK.baseline_vetoes(metrics, TASK.decision(require_baseline=False))
     assert list(TASK.remarks(metrics)) == [reason]
 
 

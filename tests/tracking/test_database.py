@@ -8,8 +8,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from mlflow import MlflowClient
 
 from components.errors import KfrecError
+from components.private import require_writable
 from components.tracking.database import prepare_database
 from tests.waiting import UNTIL_ENDED
 
@@ -266,3 +268,48 @@ def test_a_database_that_may_only_be_read_is_ready(ready: Path, tmp_path: Path) 
     database.chmod(0o444)
     prepare_database(database)
     assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
+
+
+def as_user(user: int, group: int, job: Callable[[], object]) -> str:
+    """What a job raises that another user of the machine does, in a process of its own; empty if nothing."""
+    ended, told = os.pipe()
+    if not (child := os.fork()):
+        said = ""
+        try:
+            os.setgroups([group])
+            os.setgid(group)
+            os.setuid(user)
+            os.umask(0o022)
+            job()
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        finally:
+            os.write(told, said.encode())
+            os._exit(0)
+    os.close(told)
+    os.waitpid(child, 0)
+    with os.fdopen(ended) as answer:
+        return answer.read()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes other users")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")
+@pytest.mark.parametrize(("mode", "shared"), [(0o2770, True), (0o777, False)])
+def test_a_group_shares_the_database_of_its_folder(mode: int, shared: bool) -> None:
+    with tempfile.TemporaryDirectory() as above:  # that of pytest is closed to others
+        Path(above).chmod(0o755)
+        folder = Path(above) / "runs"
+        folder.mkdir()
+        os.chown(folder, 0, 7003)
+        folder.chmod(mode)
+        database = folder / "mlflow.db"
+        prepare_database(database)
+
+        def write() -> None:
+            with closing(sqlite3.connect(database)) as connection, connection:
+                connection.execute("CREATE TABLE own (a)")
+
+        assert (as_user(7002, 7003, write) == "") is shared
+        assert as_user(7004, 7005, write) != ""
+        said = as_user(7002, 7003, lambda: require_writable(folder, ["mlflow.db"]))
+        assert ("runs/mlflow.db: belongs to another user" in said) is not shared, said

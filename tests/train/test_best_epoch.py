@@ -16,6 +16,7 @@ from benchmarks.published import PUBLISHED
 from components.errors import KfrecError
 from components.train.loop.checkpoint import find_checkpoint, find_scored
 from components.train.loop.listing import read_list
+from components.train.loop.stopping import STOP, request_stop
 from components.train.loop.training import Training
 from components.train.results import Outcome, best_epoch
 from components.training_log import read_log
@@ -191,6 +192,27 @@ def test_patience_ends_a_training(falling: Path, first_epoch: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_a_request_to_stop_ends_the_epoch_and_keeps_the_best_one(
+    falling: Path, first_epoch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = Training._save
+
+    def save_and_ask(self: Training) -> None:
+        save(self)
+        request_stop(str(tmp_path / "checkpoint"))
+
+    with monkeypatch.context() as context:
+        context.setattr(Training, "_save", save_and_ask)
+        results = train(falling, tmp_path, log_steps=4)
+    (tmp_path / "checkpoint" / STOP).unlink()  # the last save has asked again
+    assert (len(results["epochs"]), results["exported_epoch"], results["stopped_early"]) == (2, 1, True)
+    second = results["steps"] - STEPS
+    assert 0 < second < STEPS and results["trained_rows"] == 20 * (STEPS + second)
+    require_equal(tmp_path, first_epoch)
+    assert f"asked to stop: epoch 2 ends with step {second}\n" in (tmp_path / "worker.log").read_text()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("saves", "checkpoint_steps"),
     [
@@ -261,7 +283,17 @@ def prepare(folder: Path) -> Sequence[Any]:
     data = write_dataset(folder / "falling", train=20 * STEPS, validation=120, flipped=True)
     shutil.rmtree(data / "test")
     sharded = PATIENT | {"table_placement": "rows", "checkpoint_steps": 7}
-    return [{"stopped": arguments(data, folder / "stopped", **sharded)}]
+    (folder / "asked" / "checkpoint").mkdir(parents=True)
+    request_stop(str(folder / "asked" / "checkpoint"))
+    return [{name: arguments(data, folder / name, **sharded) for name in ("stopped", "asked")}]
+
+
+@pytest.mark.slow
+def test_two_ranks_end_an_epoch_at_the_same_step(two_ranks: Path) -> None:
+    asked = two_ranks / __name__ / "asked"
+    results = training(asked)
+    assert (len(results["epochs"]), results["exported_epoch"]) == (1, 1) and 0 < results["steps"] < STEPS
+    assert not (asked / "checkpoint" / STOP).exists()
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.train.launching.relay import Measured, ignored
 from components.train.step import run
+from components.training_log import read_log
 from tests.train.dataset import ITEMS, write_dataset
 from tests.train.displays import write_displays
 from tests.train.in_process import InProcess
@@ -38,6 +39,9 @@ def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, store: str) ->
     (tracked,) = client.search_runs([experiment.experiment_id])
     assert tracked.data.params["embedding_dim"] == "4" and tracked.info.status == "FINISHED"
     assert {"validation_auc", "best_epoch", "loss", "samples_per_second", "step_seconds"} <= set(tracked.data.metrics)
+    left = [record["data"].get("seconds_left") for record in read_log(tmp_path / "model" / "log.json")
+            if isinstance(record["step"], list) and len(record["step"]) == 2]  # fmt: skip
+    assert left[0] is None and None not in left[1:] and tracked.data.metrics["seconds_left"] == left[-1]
     assert tracked.data.tags["data.tfrecord.digest"] == open_artifact(data).digest
     kept = {entry.path for entry in client.list_artifacts(tracked.info.run_id, "training")}
     assert kept == {"training/log.json", "training/training.json"}

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.records import Records
 from components.train import worker
-from components.train.loop import runtime
+from components.train.loop import runtime, starts
+from components.train.loop.checkpoint import read_progress
 from components.train.loop.state import VARIABLES, name_in
 from components.train.worker import BAD_INPUT, UNREACHABLE, main
 from components.training_log import read_log
@@ -157,6 +159,17 @@ def test_a_training_continues_weights_and_moments_with_a_schedule_and_epochs_of_
     assert (steps[0], steps[-1]) == ([1, 1], [1, 31])
     told = (of_two / "continued-0.log").read_text()
     assert f"continuing the weights and moments of {of_two / 'whole'} after 61 steps" in told
+
+
+def test_of_a_model_the_exported_epoch_is_continued(
+    data: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if the first of its two epochs had been the better one.
+    monkeypatch.setattr(starts, "read_progress", lambda prefix: replace(read_progress(prefix), best="ckpt-61"))
+    for place, steps in ((alone, 61), (alone / "checkpoint", 122), (alone / "checkpoint" / "ckpt-90", 90)):
+        out = tmp_path / place.name
+        train(data, out, epochs=1, max_steps=1, lr=0, continue_path=place)
+        assert f"continuing the weights and moments of {place} after {steps} steps" in (out / "worker.log").read_text()
 
 
 def checkpointed(folder: Path) -> dict[str, Any]:

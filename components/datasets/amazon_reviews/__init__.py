@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from components.datasets.definition import DatasetDefinition, RawContract, RawKind
 from components.datasets.histories.parameters import Generation, Sampling, lengths_of
+from components.feature_spec import Channel
 from components.lazy import Lazy
 
 # As Amazon's files of 2014 are.
@@ -21,5 +22,7 @@ DATASET = DatasetDefinition(
     preprocess=Lazy("components.datasets.amazon_reviews.preprocess:preprocess"),
     histories=Lazy("components.datasets.amazon_reviews.preprocess:histories"),
     lengths=lengths_of,
+    task="click",
+    lacks=lambda source, parameters: (Channel.GROUP,),
     raw_rows=Lazy("components.datasets.histories.raw_rows:ReviewRows"),
 )

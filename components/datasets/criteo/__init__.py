@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from components.datasets.criteo.parameters import Generation, Sampling
 from components.datasets.definition import DatasetDefinition, RawContract, RawKind
+from components.feature_spec import Channel
 from components.lazy import Lazy
 
 DAYS = RawKind(
@@ -19,6 +20,8 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.criteo.synthetic:write_synthetic"),
     sampling=Sampling,
     preprocess=Lazy("components.datasets.criteo.preprocess:preprocess"),
+    task="click",
+    lacks=lambda source, parameters: (Channel.GROUP,),
     raw_rows=Lazy("components.datasets.criteo.raw_rows:ImpressionRows"),
     # Half of a small day would be lost.
     local_defaults={"test_day_share": 1.0},

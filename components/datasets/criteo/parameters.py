@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from components.datasets.growing import Growing
 from components.errors import KfrecError
 from components.parameters import param
 
@@ -35,6 +36,12 @@ class Generation:
         unit="values",
         at_least=1,
     )
+    synthetic_turnover: float = param(
+        0.0,
+        "Share of the distinct values of a synthetic column that others replace each day, with causes of their own",
+        at_least=0,
+        at_most=1,
+    )
     synthetic_shuffled_labels: bool = param(
         False, "Draw synthetic labels independently of the features, so that a model cannot learn anything (a control)"
     )
@@ -49,12 +56,13 @@ class Generation:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(Growing):
     """How impressions become samples."""
 
     frequency_threshold: int = param(
         15,
-        "Values that occur less often in the training days count as rare; 0 and 1 keep all values",
+        "Values that occur less often in the training days count as rare; 0 and 1 keep all values. Where a vocabulary "
+        "grows, a value gets a row once it occurred so often",
         unit="impressions",
         at_least=0,
     )

@@ -13,6 +13,7 @@ from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
 from components.datasets.criteo import DAYS
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
+from components.datasets.criteo.growing import require_growing
 from components.datasets.criteo.lines import parse_lines
 from components.datasets.criteo.parameters import Sampling
 from components.datasets.criteo.partitions import Partition, Span, write_partitions
@@ -48,6 +49,10 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     earlier = earlier_vocabulary(parameters.workflow, scratch / "given", CATEGORICAL) if parameters.workflow else None
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
     profiler = job.profiler.table("impressions", _COLUMNS, _KEY)
+    grows, until = parameters.vocabulary_slack > 0, -1
+    if grows:
+        _require_days(files, parameters)
+        until = require_growing(earlier, parameters.workflow) if earlier is not None else until
     days: list[list[Partition]] = []
     read, rows = 0, parameters.impressions_per_partition
     for path in files:
@@ -65,14 +70,18 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     from components.workflows.workers import dask_workers
 
     splits = {split: [span for span in spans if span.rows] for split, spans in _splits(files, days, parameters).items()}
+    by_day = _by_day(files, days, splits["train"])
+    if grows:
+        by_day, replayed = _divided(by_day, until, files, parameters)
+        splits["train"] = [*replayed, *(span for spans in by_day.values() for span in spans)]
     for split, spans in splits.items():
         _require_both_labels(spans, split, files[-1] if split == "test" else files[0])
     lookups = scratch / "lookups"
     lookups.mkdir()
     (job.output / VOCABULARY).mkdir()
     with dask_workers(parameters.workers, scheduler, -(-read // rows)) as workers:
-        chosen = choose_vocabulary(workers, splits["train"], earlier, parameters, lookups, job.output, scratch)
-        counts = {split: write_split(workers, spans, lookups, job.output / split) for split, spans in splits.items()}
+        chosen = choose_vocabulary(workers, by_day, earlier, parameters, lookups, job.output, scratch)
+        written = {split: write_split(workers, spans, lookups, job.output / split) for split, spans in splits.items()}
 
     encoding: dict[str, Any] = {
         "dataset": "criteo",
@@ -80,10 +89,15 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         "out_of_vocabulary_rate": chosen.out_of_vocabulary_rate,
         "raw_rows": job.raw.rows.get("impressions", read),
     }
+    if grows:
+        encoding["unknown_share"] = written["test"].unknown / max(written["test"].values, 1)
+    if chosen.turnover is not None:
+        encoding |= vars(chosen.turnover) | {"replayed": sum(span.rows for span in replayed)}
     if job.generation is not None:
         # Samples of the test day are distributed as all impressions are.
         encoding["best"] = {"auc": best_auc(job.generation, _AVERAGED_OVER)}
     (job.folder / FILENAME).write_text(specification(chosen.sizes, encoding).to_yaml())
+    counts = {split: each.rows for split, each in written.items()}
     return {**counts, "impressions": read, "malformed_lines": reader.malformed_lines}
 
 
@@ -159,6 +173,54 @@ def _splits(files: Sequence[Path], days: Sequence[Sequence[Partition]], paramete
         "train": [Span(partition, 0, rows - tested) for partition in days[0]],
         "test": [Span(partition, rows - tested, rows) for partition in days[0]],
     }
+
+
+def _require_days(files: Sequence[Path], parameters: Sampling) -> None:
+    """Requires files of days, by which a vocabulary that grows counts.
+
+    Raises:
+        KfrecError: the file is of no day.
+    """
+    if files[0].name.startswith(_ONLY_FILE):
+        raise KfrecError(
+            f"parameter vocabulary_slack={parameters.vocabulary_slack:g}: {files[0]} is of no day, and a vocabulary "
+            "grows by days; set it to 0"
+        )
+
+
+def _by_day(files: Sequence[Path], days: Sequence[Sequence[Partition]], spans: Sequence[Span]) -> dict[int, list[Span]]:
+    """Spans by the number of their day; 0 for a file of no day."""
+    found: dict[int, list[Span]] = {}
+    for path, partitions in zip(files, days, strict=True):
+        number = 0 if path.name.startswith(_ONLY_FILE) else _number(path)
+        if own := [span for span in spans if span.partition in partitions]:
+            found[number] = own
+    return found
+
+
+def _divided(
+    by_day: Mapping[int, list[Span]], until: int, files: Sequence[Path], parameters: Any
+) -> tuple[dict[int, list[Span]], list[Span]]:
+    """The days that an earlier vocabulary has not counted, and impressions of the other days that train once more.
+
+    Args:
+        until: the last day that it counted.
+
+    Raises:
+        KfrecError: it has counted all days.
+    """
+    new = {day: spans for day, spans in by_day.items() if day > until}
+    if not new:
+        raise KfrecError(
+            f"{files[-1]}: no day between day {until}, the last one that the vocabulary has counted, and this one, "
+            "which tests; give the days since then"
+        )
+    older = [span for day, spans in by_day.items() if day <= until for span in spans]
+    rows, held = sum(span.rows for spans in new.values() for span in spans), sum(span.rows for span in older)
+    share = min(parameters.replay_share * rows / max(held, 1), 1.0)
+    firsts = [(span, max(span.begin, span.partition.first), round(share * span.rows)) for span in older]
+    replayed = [Span(span.partition, first, first + count) for span, first, count in firsts if count]
+    return new, replayed
 
 
 MISSING_OR_RARE = 0

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from components.artifacts.folder import require_listed
 from components.datasets.criteo.columns import CATEGORICAL, DIGITS, NUMERICAL, parse_hexadecimal, write_hexadecimal
 from components.datasets.criteo.lines import logarithms
-from components.datasets.criteo.vocabulary import Ids, read_vocabulary
+from components.datasets.criteo.vocabulary import read_vocabulary
 from components.datasets.raw_rows import VALUE, Encoded, RawColumn
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
@@ -40,9 +40,9 @@ class ImpressionRows:
         self._numbers = [name for name in NUMERICAL if name in inputs]
         categories = [name for name in CATEGORICAL if name in inputs]
         require_listed(spec.folder, map(vocabulary_file, categories))
-        values = {name: read_vocabulary(name, spec.folder, "train the model again") for name in categories}
-        self._ids = {name: Ids.of(by_id) for name, by_id in values.items()}
-        self._most_frequent = {name: write_hexadecimal(by_id[:1]).to_pylist() for name, by_id in values.items()}
+        self._ids = {name: read_vocabulary(name, spec.folder, "train the model again") for name in categories}
+        first = {name: known.values[np.argsort(known.ids)[:1]] for name, known in self._ids.items()}
+        self._most_frequent = {name: write_hexadecimal(value).to_pylist() for name, value in first.items()}
         digits = f"{DIGITS} hexadecimal digits, or missing"
         self.columns = (
             *(RawColumn(name, VALUE, "an integer, or missing") for name in self._numbers),

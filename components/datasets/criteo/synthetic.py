@@ -14,10 +14,14 @@ The probability of a click:
 z_i is ln(x + 3) of four of the integers, centred, 0 where it is missing. c runs over four columns with an effect of
 their own, and (c, d) over three pairs of columns whose vectors of four entries interact. These have at most 104
 values, so that some hundred thousand impressions suffice to learn them; the other columns are noise.
+
+With a turnover t, an id of a column with K values stands on day d for id + K floor(d t + phase), with a phase in [0, 1)
+of each id: every day a share t of the values is replaced by new ones of the same frequency and with other causes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +54,8 @@ _SPAN = 4.0
 _SMALLEST = 3.0
 # Of the power law.
 _EXPONENT = 1.45
+# The golden ratio's fraction, whose multiples are spread evenly modulo 1.
+_PHASE = 0.6180339887498949
 # Odd, so that multiplying by them modulo 2**32 is a bijection.
 _MIX_1, _MIX_2 = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 _WRITE = pv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
@@ -94,7 +100,7 @@ class Impressions:
     Attributes:
         labels: int8 ``[n]``.
         integers: int64 ``[n, 13]``; negative is missing.
-        ids: int64 ``[n, 26]``; -1 is missing.
+        ids: int64 ``[n, 26]``; -1 is missing. With a turnover they are those of the values, above K - 1, too.
         probabilities: float64 ``[n]``, of a click, given the features.
     """
 
@@ -111,7 +117,8 @@ def cardinalities(most: int) -> list[int]:
 
 def truth_of(parameters: Any) -> Truth:
     """The label model of a data set."""
-    return Truth(cardinalities(parameters.synthetic_values), parameters.seed)
+    replaced = 1 + math.ceil(parameters.synthetic_days * parameters.synthetic_turnover)
+    return Truth([size * replaced for size in cardinalities(parameters.synthetic_values)], parameters.seed)
 
 
 def draw(parameters: Any, truth: Truth, day: int, block: int, count: int) -> Impressions:
@@ -119,7 +126,9 @@ def draw(parameters: Any, truth: Truth, day: int, block: int, count: int) -> Imp
     random = np.random.default_rng([parameters.seed, 1, day, block])
     ids = np.empty((count, len(CATEGORICAL)), np.int64)
     for column, size in enumerate(cardinalities(parameters.synthetic_values)):
-        ids[:, column] = power_law(random.random(count), size, _EXPONENT)
+        drawn = power_law(random.random(count), size, _EXPONENT)
+        replaced = np.floor(day * parameters.synthetic_turnover + drawn * _PHASE % 1.0)
+        ids[:, column] = drawn + size * replaced.astype(np.int64)
     integers = np.rint(_SMALLEST * np.exp(_SPAN * random.random((count, len(NUMERICAL)))) - _SMALLEST).astype(np.int64)
     ids[random.random(ids.shape) < MISSING] = -1
     integers[random.random(integers.shape) < MISSING] = -1

@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 from components.datasets.criteo.columns import CATEGORICAL, DIGITS, parse_hexadecimal, write_hexadecimal
 from components.datasets.criteo.partitions import Span
-from components.feature_spec.values import encoding_values
+from components.feature_spec.living import seen_file
+from components.feature_spec.values import encoding_ids, encoding_values
 from components.feature_spec.vocabulary import vocabulary_file
 
 FIRST_ID = 1
@@ -130,28 +131,32 @@ def fit(name: str, files: Sequence[Path], threshold: int, lookups: Path, output:
     values, counts = occurrences.values[kept], occurrences.counts[kept]
     by_id = values[np.argsort(-counts, kind="stable")]
     Ids.of(by_id).write(lookups, name)
-    schema = pa.schema([("id", pa.int32()), ("value", pa.string())])
-    with pq.ParquetWriter(output / vocabulary_file(name), schema, use_dictionary=False) as writer:
-        for begin in range(0, max(len(by_id), 1), _ROW_GROUP):
-            part = by_id[begin : begin + _ROW_GROUP]
-            ids = np.arange(FIRST_ID + begin, FIRST_ID + begin + len(part), dtype=np.int32)
-            writer.write_table(pa.table([pa.array(ids), write_hexadecimal(part)], schema=schema))
+    write_vocabulary(name, np.arange(FIRST_ID, FIRST_ID + len(by_id), dtype=np.int32), by_id, output)
     return len(by_id)
 
 
+def write_vocabulary(name: str, ids: np.ndarray, values: np.ndarray, output: Path) -> None:
+    """Writes vocabulary/<name>.parquet (id int32, value string) into the artifact's folder."""
+    schema = pa.schema([("id", pa.int32()), ("value", pa.string())])
+    with pq.ParquetWriter(output / vocabulary_file(name), schema, use_dictionary=False) as writer:
+        for begin in range(0, max(len(ids), 1), _ROW_GROUP):
+            part = slice(begin, begin + _ROW_GROUP)
+            writer.write_table(pa.table([pa.array(ids[part]), write_hexadecimal(values[part])], schema=schema))
+
+
 def reuse(name: str, folder: Path, lookups: Path) -> int:
-    """Writes the column's ``Ids`` from an earlier output; returns the number of values with an id.
+    """Writes the column's ``Ids`` from an earlier output; returns the largest id.
 
     Raises:
         KfrecError: vocabulary/<name>.parquet was not written by ``fit``.
     """
-    by_id = read_vocabulary(name, folder, "give an earlier output of this step for this data set")
-    Ids.of(by_id).write(lookups, name)
-    return len(by_id)
+    ids = read_vocabulary(name, folder, "give an earlier output of this step for this data set")
+    ids.write(lookups, name)
+    return int(ids.ids.max(initial=0))
 
 
-def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
-    """The values of vocabulary/<name>.parquet in the order of their ids, uint32.
+def read_vocabulary(name: str, folder: Path, remedy: str) -> Ids:
+    """The ids of vocabulary/<name>.parquet; those of one that grows may have gaps.
 
     Args:
         remedy: remedy for an invalid file, for messages.
@@ -159,14 +164,25 @@ def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
     Raises:
         KfrecError: the file was not written by ``fit``.
     """
+    path = folder / vocabulary_file(name)
+    if not (folder / seen_file(name)).is_file():
+        return Ids.of(encoding_values(path, FIRST_ID, remedy, hexadecimal).to_numpy())
+    ids, texts = encoding_ids(path, remedy, hexadecimal)
+    values = texts.to_numpy()
+    order = np.argsort(values)
+    return Ids(values[order], ids[order])
 
-    def numbers(texts: pa.ChunkedArray) -> pa.Array:
-        parsed = parse_hexadecimal(texts.cast(pa.binary()).combine_chunks().cast(pa.binary(DIGITS)))
-        if parsed is None:
-            raise pa.ArrowInvalid("a value is not hexadecimal")
-        return parsed
 
-    return encoding_values(folder / vocabulary_file(name), FIRST_ID, remedy, numbers).to_numpy()
+def hexadecimal(texts: pa.ChunkedArray) -> pa.UInt32Array:
+    """The numbers of texts of eight hexadecimal digits.
+
+    Raises:
+        pyarrow.ArrowInvalid: a text is no such number.
+    """
+    parsed = parse_hexadecimal(texts.cast(pa.binary()).combine_chunks().cast(pa.binary(DIGITS)))
+    if parsed is None:
+        raise pa.ArrowInvalid("a value is not hexadecimal")
+    return parsed
 
 
 def unknown(name: str, files: Sequence[Path], threshold: int, lookups: Path) -> tuple[int, int]:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from components.datasets.definition import TABLES, DatasetDefinition, RawContract
 from components.datasets.histories.kinds import listed_kinds
-from components.datasets.histories.parameters import Generation, Sampling, lengths_of
+from components.datasets.histories.parameters import Generation, GrowingSampling, lengths_of
 from components.errors import KfrecError
+from components.feature_spec import Channel
+from components.feature_spec.event_columns import EventColumn
 from components.lazy import Lazy
 from components.parameters import param
 
@@ -26,7 +28,7 @@ class EventGeneration(Generation):
     synthetic_shop_days: int = param(
         0,
         "Days of a synthetic shop, whose items come and go, and whose customers view, put into the cart and buy; 0 "
-        "writes the synthetic reviews as events",
+        "writes the events of the synthetic users",
         unit="days",
         at_least=0,
         at_most=3_650,
@@ -39,7 +41,7 @@ class EventGeneration(Generation):
 
 
 @dataclass(frozen=True)
-class EventSampling(Sampling):
+class EventSampling(GrowingSampling):
     """Which columns of the tables are events, and how these become samples."""
 
     user_column: str = param("user", "Column of the user's id")
@@ -63,6 +65,21 @@ class EventSampling(Sampling):
     weight_column: str = param(
         "", "Column of how much an event counts there, times the weight of its kind; empty is 1 for all"
     )
+    weighted_loss: bool = param(
+        False, "Whether a target counts as much in the training loss, too; it does not in any evaluation"
+    )
+    event_categories: str = param(
+        "",
+        "Columns of the events in histories that models read as categories, separated by commas, such as event,device",
+    )
+    event_numbers: str = param(
+        "", "Columns of the events in histories that models read as numbers, separated by commas, such as price"
+    )
+    known_columns: str = param(
+        "",
+        "Those of event_categories and event_numbers that are known of the target before it is chosen, too, such as "
+        "device, which click models read; not what tells the item, such as its price",
+    )
     time_format: str = param(
         "", "How dates are written, as of strptime, such as %d/%m/%Y; empty is with the year first (ISO 8601)"
     )
@@ -76,9 +93,20 @@ class EventSampling(Sampling):
         return {name: list(listed_kinds(kinds)) for name, kinds in named.items() if listed_kinds(kinds)}
 
     @property
+    def event_columns(self) -> Sequence[EventColumn]:
+        """See ``Sampling``."""
+        categories, numbers, known = map(listed_kinds, (self.event_categories, self.event_numbers, self.known_columns))
+        return [EventColumn(name, name in numbers, name in known) for name in dict.fromkeys((*categories, *numbers))]
+
+    @property
     def has_weights(self) -> bool:
         """See ``Sampling``."""
         return bool(self.kind_weights or self.weight_column)
+
+    @property
+    def weighs_targets(self) -> bool:
+        """See ``Sampling``."""
+        return self.weighted_loss
 
     @property
     def weights_by_kind(self) -> Mapping[str, float]:
@@ -102,9 +130,21 @@ class EventSampling(Sampling):
         return weights
 
     def check(self) -> None:
-        """Requires a weight of each kind in ``kind_weights``."""
+        """Requires a weight of each kind in ``kind_weights``, weights for the loss, and columns of one use each."""
         super().check()
         _ = self.weights_by_kind
+        if self.weighted_loss and not self.has_weights:
+            raise KfrecError(
+                "parameter weighted_loss=True: all events count 1; name weights with kind_weights or weight_column"
+            )
+        categories, numbers = listed_kinds(self.event_categories), listed_kinds(self.event_numbers)
+        if both := next((name for name in categories if name in numbers), ""):
+            raise KfrecError(f"parameter event_numbers: {both!r} is in event_categories, too; name it in one of them")
+        if other := next((name for name in listed_kinds(self.known_columns) if name not in categories + numbers), ""):
+            raise KfrecError(
+                f"parameter known_columns: {other!r} is in neither event_categories nor event_numbers; name it in one "
+                "of them, too"
+            )
 
     @property
     def learns_histories(self) -> bool:
@@ -122,7 +162,9 @@ DATASET = DatasetDefinition(
     preprocess=Lazy("components.datasets.events.preprocess:preprocess"),
     histories=Lazy("components.datasets.events.preprocess:histories"),
     lengths=lengths_of,
+    task="click",
+    lacks=lambda source, parameters: (Channel.GROUP,),
     raw_rows=Lazy("components.datasets.histories.raw_rows:EventRows"),
     # Users of a shop or a site rarely have the 20 reviews of the published data.
-    defaults={"shortest_sequence_for_user": 5},
+    defaults={"shortest_sequence_for_user": 5, "history_ends": "auto"},
 )

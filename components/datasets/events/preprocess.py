@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,21 @@ from components.checks.tables import Profiled, TableProfiler
 from components.datasets.definition import TABLES, PreprocessJob, UserHistories
 from components.datasets.events import CATEGORY as CATEGORY_COLUMN
 from components.datasets.events import KIND as KIND_COLUMN
+from components.datasets.events.odd_files import OddFiles, with_content
+from components.datasets.histories.event_ids import read as read_values
 from components.datasets.histories.kinds import MOST_KINDS, NO_KIND, Kinds
 from components.datasets.histories.preprocess import Read, histories_from, samples_from
-from components.datasets.histories.sorting import EVENT, ITEM, NO_CATEGORY, REVIEW, SECOND, TICK, in_nanoseconds
+from components.datasets.histories.sorting import (
+    ITEM,
+    NO_CATEGORY,
+    REVIEW,
+    SECOND,
+    TICK,
+    event_schema,
+    in_nanoseconds,
+)
 from components.errors import KfrecError
+from components.feature_spec.event_columns import EventColumn
 from components.progress import progress
 from components.workflows.key_runs import KeyRuns
 from components.workflows.quarantine import Quarantine, Refusals, refuse_ids
@@ -48,25 +59,29 @@ def histories(job: PreprocessJob) -> UserHistories:
 
 def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
     parameters: Any = job.parameters
-    tables = TABLES.files(job.raw)
+    files = TABLES.files(job.raw)
+    tables, odd = with_content(files), OddFiles(files)
     categories: dict[str, str] = {}
     reader = _Reader(parameters, tables)
     columns = [Profiled("user", CATEGORY, counted=True), Profiled("item", CATEGORY, counted=True)]
     columns.append(Profiled("timestamp", TIME, unit=TICK))
     profiler = job.profiler.table("events", columns, [column.name for column in columns])
     malformed = 0
-    for table in tables:
-        refused = Quarantine(table, job.folder / "quarantine", parameters.malformed_limit, "events")
-        with closing(refused):
-            for events, found in reader.read(table, refused, profiler):
-                runs.add(events)
-                for item, category in found.items():
-                    categories.setdefault(item, category)
-        refused.judge(reader.rows_of_table)
-        malformed += refused.count
+    with progress("reading tables", sum(table.stat().st_size for table in tables), "bytes") as bar:
+        for table in tables:
+            refused = Quarantine(table, job.folder / "quarantine", parameters.malformed_limit, "events")
+            with closing(refused):
+                for events, found in reader.read(table, refused, profiler, bar.advance):
+                    runs.add(events)
+                    odd.add(table, events)
+                    for item, category in found.items():
+                        categories.setdefault(item, category)
+            refused.judge(reader.rows_of_table)
+            malformed += refused.count
     reader.require_ids()
     if not runs.rows:
         raise KfrecError(f"{tables[0]}: no events in it; check what download fetched")
+    odd.warn()
     return Read(
         "events", "tables", runs, [_items(categories)], tables[0], tables[0], lambda: malformed, reader.chosen_kinds()
     )
@@ -81,9 +96,12 @@ class _Reader:
 
     def __init__(self, parameters: Any, tables: Sequence[Path]) -> None:
         self._parameters = parameters
-        place = "user_column, item_column, time_column, category_column, kind_column or weight_column"
+        places = "user_column, item_column, time_column, category_column, kind_column, weight_column"
+        self._columns = parameters.event_columns
         self._stated = Stated(
-            f"parameter {place}", "or write the file without quotes", "name the columns with the parameter header"
+            f"parameter {places}, event_categories or event_numbers",
+            "or write the file without quotes",
+            "name the columns with the parameter header",
         )
         delimiter = "\t" if parameters.delimiter == "tab" else parameters.delimiter
         if len(delimiter) != 1:
@@ -118,6 +136,7 @@ class _Reader:
             )
         if parameters.weight_column:
             read.append(parameters.weight_column)
+        read += [column.name for column in self._columns]
         self._kinds: dict[str, int] = {}
         self._layout = Layout(delimiter, names, tuple(dict.fromkeys(read)))
         self._times = Times(
@@ -128,24 +147,26 @@ class _Reader:
         self.rows_of_table = 0
 
     def read(
-        self, table: Path, refused: Quarantine, profiler: TableProfiler
+        self, table: Path, refused: Quarantine, profiler: TableProfiler, advance: Callable[[int], None]
     ) -> Iterator[tuple[pa.Table, Mapping[str, str]]]:
-        """Yields events of the schema ``EVENT``, and the categories of their items.
+        """Yields events of ``event_schema``, and the categories of their items.
+
+        Args:
+            advance: called with each number of bytes that were read.
 
         Raises:
             KfrecError: the table is damaged, lacks a column, or has times of two kinds.
         """
         self.rows_of_table = 0
-        with progress(f"reading {table.name}", table.stat().st_size, "bytes") as bar:
-            for batch in batches(table, self._layout, self._stated, self._parameters.longest_line):
-                refusals = Refusals(batch.rows, batch.lines)
-                events, categories = self._events(batch, refusals)
-                refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
-                self.rows_of_table += len(batch.rows) + len(batch.bad)
-                profiler.add(events.select(REVIEW.names).rename_columns(["user", "item", "timestamp"]))
-                profiler.malformed += len(batch.bad) + len(refusals.lines)
-                yield events, categories
-                bar.advance(batch.consumed)
+        for batch in batches(table, self._layout, self._stated, self._parameters.longest_line):
+            refusals = Refusals(batch.rows, batch.lines)
+            events, categories = self._events(batch, refusals)
+            refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
+            self.rows_of_table += len(batch.rows) + len(batch.bad)
+            profiler.add(events.select(REVIEW.names).rename_columns(["user", "item", "timestamp"]))
+            profiler.malformed += len(batch.bad) + len(refusals.lines)
+            yield events, categories
+            advance(batch.consumed)
 
     def _events(self, batch: Batch, refusals: Refusals) -> tuple[pa.Table, dict[str, str]]:
         own = self._parameters
@@ -165,6 +186,7 @@ class _Reader:
         refusals.add(wrong, own.time_column, f"not {self._times.what}")
         refusals.add(np.isnan(values), own.time_column, "no time")
         weights = self._weights(batch, refusals)
+        further = [self._values(column, batch, refusals) for column in self._columns]
         kept = pa.array(~refusals.refused)
         times = self._nanoseconds(batch.rows.column(own.time_column).filter(kept), values[~refusals.refused])
         kinds = self._codes(batch, kept)
@@ -172,8 +194,9 @@ class _Reader:
         columns = [
             *(names["user"].filter(kept), names["item"].filter(kept), pa.array(times)),
             *(kinds, pa.array(weights.astype(np.float32))),
+            *(values.filter(kept) for values in further),
         ]
-        events = pa.table(columns, schema=EVENT)
+        events = pa.table(columns, schema=event_schema(self._columns))
         return events, self._categories(batch, events, kept)
 
     def _nanoseconds(self, column: pa.Array, values: np.ndarray) -> np.ndarray:
@@ -198,6 +221,12 @@ class _Reader:
                 "column, or none with kind_column="
             )
         return pa.array(codes, pa.int8()).take(kinds.indices).fill_null(NO_KIND)
+
+    def _values(self, column: EventColumn, batch: Batch, refusals: Refusals) -> pa.Array:
+        """The values of a column that models read."""
+        values, wrong = read_values(column, batch.rows.column(column.name))
+        refusals.add(wrong, column.name, "no number")
+        return values
 
     def _weights(self, batch: Batch, refusals: Refusals) -> np.ndarray:
         """The weight of each row, 1 without a column of them."""

@@ -17,6 +17,7 @@ import numpy as np
 
 VIEW, CART, PURCHASE = 0, 1, 2
 KINDS = ("view", "cart", "purchase")
+DEVICES = ("computer", "phone")
 OPENING = 1_704_067_200
 """The first day, 2024-01-01, in seconds since 1970."""
 DAY = 86_400
@@ -102,6 +103,16 @@ def make_shelf(items: int, categories: int, days: int, rng: np.random.Generator)
 def simulate(shelf: Shelf, users: int, days: int, rng: np.random.Generator) -> ShopEvents:
     """Lets customers visit the shop for some days."""
     return _Customers(shelf, users, days, rng).events()
+
+
+def devices_of(events: ShopEvents, rng: np.random.Generator) -> np.ndarray:
+    """Where each event's visit took place, places in DEVICES, int64 ``[events]``: customers have a favourite, and buy
+    rather at a computer."""
+    days = (events.time // 1000 - OPENING) // DAY
+    visits, visit = np.unique(events.user * (days.max(initial=0) + 1) + days, return_inverse=True)
+    buys = np.bincount(visit, events.kind == PURCHASE, len(visits)) > 0
+    likes_phone = rng.beta(1.5, 1, events.user.max(initial=-1) + 1)[visits // (days.max(initial=0) + 1)]
+    return (rng.random(len(visits)) < np.where(buys, 0.5, 1.0) * likes_phone).astype(np.int64)[visit]
 
 
 def _uneven(count: int) -> np.ndarray:

@@ -5,6 +5,7 @@ vocabulary/catalogue.parquet maps items to categories; it encodes raw rows at se
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
+from components.datasets.histories.sorting import HELD_OUT
 from components.errors import KfrecError
 
 _MERGE_AT = 1 << 22
+# Before all times, in nanoseconds; whole days can be subtracted from it.
+_NEVER = np.iinfo(np.int64).min // 2
 CATALOGUE = "vocabulary/catalogue.parquet"
 # Category of items without reviews, which only an earlier vocabulary has.
 NONE = 0
@@ -84,6 +88,34 @@ class PopularityCounter:
         np.add.at(counts, inverse, np.concatenate([part.counts for part in self._parts]))
         self._parts, self._pending = [PairCounts(pairs, counts)], 0
         return self._parts[0]
+
+
+def counts_of_last(
+    encoded: Sequence[Path], largest: int, train_end: int | None, span: int, has_weights: bool
+) -> np.ndarray:
+    """Occurrences of each item at the end of the reviews that train, int64, or their weight, float64: [largest + 1].
+
+    Args:
+        encoded: files of ``encoding.write_encoded``.
+        train_end: reviews before this moment train, in nanoseconds since 1970; None ends with the last one that trains.
+        span: of time before the end that is counted, in nanoseconds.
+    """
+
+    def flat(path: Path, name: str) -> np.ndarray:
+        values: np.ndarray = pq.read_table(path, columns=[name])[name].combine_chunks().flatten().to_numpy()
+        return values
+
+    def times_of(path: Path) -> np.ndarray:
+        return np.where(flat(path, "flags_list") & HELD_OUT == 0, flat(path, "time_list"), _NEVER)
+
+    end = max(int(times_of(path).max()) for path in encoded) + 1 if train_end is None else train_end
+    counts = np.zeros(largest + 1, np.float64 if has_weights else np.int64)
+    for path in encoded:
+        times = times_of(path)
+        recent = (times < end) & (times >= end - span)
+        weights = flat(path, "weight_list")[recent] if has_weights else None
+        counts += np.bincount(flat(path, "item_list")[recent], weights, largest + 1).astype(counts.dtype)
+    return counts
 
 
 def write_catalogue(popularity: Popularity, earlier: np.ndarray | None, largest: int, folder: Path) -> None:

@@ -9,8 +9,8 @@ A pickled workflow differs at every run, and unpickling one executes arbitrary c
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.histories.catalogue import PairCounts, count_pairs, read_catalogue
+from components.datasets.histories.event_ids import ColumnIds
 from components.datasets.histories.filters import Amount
+from components.datasets.histories.sorting import HELD_OUT, vocabulary_rows
 from components.errors import KfrecError
-from components.feature_spec.values import earlier_vocabulary, encoding_values
+from components.feature_spec.event_columns import EventColumn
+from components.feature_spec.living import seen_file
+from components.feature_spec.spec import FILENAME
+from components.feature_spec.values import earlier_vocabulary, encoding_ids, encoding_values
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
 from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, dataframe, ops
 from components.workflows.workers import Workers
@@ -48,21 +53,26 @@ class Encoder:
     Attributes:
         tables: folder of its tables; must outlive the workflow.
         catalogue: category by item id in the vocabulary's own data; None if fitted on this data.
+        columns: values of the columns of events, by ``EventColumn.field``, in the vocabulary's own data.
+        rows: id of each id of the workflow, which are consecutive, int32, by name; without names where they are equal.
     """
 
     workflow: Workflow
     tables: Path
     catalogue: np.ndarray | None = None
+    columns: Mapping[str, pa.Array] = field(default_factory=dict)
+    rows: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def vocabulary(self, name: str) -> tuple[np.ndarray, pa.ChunkedArray]:
+        """The ids of users, items or categories, int32, ascending, and their values."""
+        values = pq.read_table(_table(self.tables, name), columns=[name])[name].cast(pa.string())
+        own = np.arange(FIRST_ID, FIRST_ID + len(values), dtype=np.int32)
+        return (self.rows[name][own] if name in self.rows else own), values
 
 
-def _read(path: str, before: int | None = None) -> pd.DataFrame:
-    """The names in a file of the schema ``sorting.HISTORY``.
-
-    Args:
-        before: read only reviews before this moment, in nanoseconds since 1970; None reads all.
-    """
-    chosen = None if before is None else [("time", "<", before)]
-    return pd.read_parquet(path, columns=list(NAMES), filters=chosen)
+def _learned(path: str, before: int | None) -> pd.DataFrame:
+    """The names in a file of the schema ``sorting.HISTORY`` that the vocabulary is learned from."""
+    return pd.read_parquet(path, columns=list(NAMES), filters=vocabulary_rows(before))
 
 
 def fit(workers: Workers, histories: Sequence[Path], before: int | None, folder: Path) -> Encoder:
@@ -75,7 +85,7 @@ def fit(workers: Workers, histories: Sequence[Path], before: int | None, folder:
     meta = pd.DataFrame({name: [] for name in NAMES}, dtype="object")
     categorify = _categorify(folder)
     statistics = categorify.fit(
-        ColumnSelector(NAMES), dataframe.from_map(_read, [str(path) for path in histories], before=before, meta=meta)
+        ColumnSelector(NAMES), dataframe.from_map(_learned, [str(path) for path in histories], before=before, meta=meta)
     )
     for _, categories in workers.run([statistics]):
         categorify.fit_finalize(categories)
@@ -103,19 +113,36 @@ def _table(folder: Path, name: str) -> Path:
     return folder / "categories" / f"unique.{name}.parquet"
 
 
-def earlier_encoder(location: str, scratch: Path) -> Encoder:
-    """The workflow of an earlier output, rebuilt from its vocabulary.
+def encoder_of(vocabularies: Mapping[str, tuple[np.ndarray, pa.Array]], scratch: Path, **about: Any) -> Encoder:
+    """The workflow of given vocabularies.
+
+    Args:
+        vocabularies: ids, ascending from ``FIRST_ID`` on, and values, by name.
+        about: other attributes of the encoder.
+    """
+    values = {name: each.to_pandas() for name, (_, each) in vocabularies.items()}
+    reserved = np.arange(FIRST_ID)
+    rows = {name: np.concatenate([reserved, ids]).astype(np.int32) for name, (ids, _) in vocabularies.items()}
+    gaps = {name: each for name, each in rows.items() if len(each) != each[-1] + 1}
+    return Encoder(_workflow(_categorify(scratch, vocabs=values)), scratch, rows=gaps, **about)
+
+
+def earlier_encoder(location: str, scratch: Path, columns: Sequence[EventColumn] = ()) -> tuple[Encoder, Path]:
+    """The workflow of an earlier output, rebuilt from its vocabulary, and the folder of its vocabulary here.
 
     Args:
         location: folder or URI of this step's output, or of records or a model with its vocabulary.
+        columns: of the events; those that the output lacks are left out.
 
     Raises:
         KfrecError: the vocabulary is missing, or was not written by this step.
     """
-    folder = earlier_vocabulary(location, scratch / "fetched", NAMES, WORKFLOW)
+    folder = earlier_vocabulary(location, scratch / "fetched", NAMES, WORKFLOW, FILENAME)
     _check_description(folder / WORKFLOW)
     (scratch / "workflow").mkdir(parents=True)
-    return _from_vocabulary(folder, scratch / "workflow")
+    there = [column.field for column in columns if (folder / vocabulary_file(column.field)).is_file()]
+    values = {name: encoding_values(folder / vocabulary_file(name), FIRST_ID, _NOT_OURS) for name in there}
+    return replace(_from_vocabulary(folder, scratch / "workflow"), columns=values), folder
 
 
 def _check_description(path: Path) -> None:
@@ -142,10 +169,25 @@ def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
     Raises:
         KfrecError: a file is missing, repeats a value, or has other ids than this step assigns.
     """
-    vocabularies = {
-        name: encoding_values(folder / vocabulary_file(name), FIRST_ID, _NOT_OURS).to_pandas() for name in NAMES
-    }
-    return Encoder(_workflow(_categorify(scratch, vocabs=vocabularies)), scratch, read_catalogue(folder))
+    return encoder_of(
+        {name: _ids_and_values(folder, name) for name in NAMES}, scratch, catalogue=read_catalogue(folder)
+    )
+
+
+def _ids_and_values(folder: Path, name: str) -> tuple[np.ndarray, pa.Array]:
+    """The ids of a vocabulary, ascending, and their values; the ids of one that grows may have gaps.
+
+    Raises:
+        KfrecError: as ``_from_vocabulary``.
+    """
+    path = folder / vocabulary_file(name)
+    if not (folder / seen_file(name)).is_file():
+        values = encoding_values(path, FIRST_ID, _NOT_OURS)
+        return np.arange(FIRST_ID, FIRST_ID + len(values)), values
+    ids, values = encoding_ids(path, _NOT_OURS)
+    if (np.diff(ids, prepend=FIRST_ID - 1) <= 0).any():
+        raise KfrecError(f"{path}: its ids do not ascend from {FIRST_ID}; {_NOT_OURS}")
+    return ids, values
 
 
 def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
@@ -180,26 +222,35 @@ def amount_of(unknown: Sequence[Unknown]) -> Amount:
 
 
 def write_encoded(
-    histories: Path, workflow: Workflow, before: int | None, has_weights: bool, output: Path
+    histories: Path,
+    workflow: Workflow,
+    rows: Mapping[str, np.ndarray],
+    columns: Sequence[ColumnIds],
+    before: int | None,
+    has_weights: bool,
+    output: Path,
 ) -> tuple[PairCounts, Unknown]:
     """Encodes one partition and groups the reviews by user; returns the reviews per (item, category) pair.
 
     Args:
+        rows: see ``Encoder``.
+        columns: of the events.
         before: count only reviews before this moment, in nanoseconds since 1970; None counts all.
         has_weights: whether a review counts by its weight.
         output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list, flags_list and, of
-            reviews with weights, weight_list, one row a user.
+            reviews with weights, weight_list, and a list of each column of the events, one row a user.
     """
-    names = _read(str(histories))
+    names = pd.read_parquet(histories, columns=list(NAMES))
     ids = workflow.transform(names)
-    uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
+    encoded = {name: ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES}
+    uids, items, cats = (rows[name][own] if name in rows else own for name, own in encoded.items())
     # The category of an item is that of the vocabulary's catalogue: the model has no other when it serves.
     cats = np.where(items == NVTABULAR_UNKNOWN, np.int32(NVTABULAR_UNKNOWN), cats)
     table = pq.read_table(histories, columns=["user_key", "time", "flags", "weight"]).combine_chunks()
-    keys, times = table["user_key"].to_numpy(), table["time"].to_numpy()
+    keys, times, flags = (table[name].to_numpy() for name in ("user_key", "time", "flags"))
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
     offsets = pa.array(np.r_[starts, len(keys)], pa.int32())
-    columns = {
+    lists = {
         "user_key": keys[starts],
         "uid": uids[starts],
         "item_list": pa.ListArray.from_arrays(offsets, pa.array(items)),
@@ -208,9 +259,14 @@ def write_encoded(
         "flags_list": pa.ListArray.from_arrays(offsets, table["flags"].combine_chunks()),
     }
     if has_weights:
-        columns["weight_list"] = pa.ListArray.from_arrays(offsets, table["weight"].combine_chunks())
-    pq.write_table(pa.table(columns), output, compression="lz4")
-    counted = slice(None) if before is None else times < before
+        lists["weight_list"] = pa.ListArray.from_arrays(offsets, table["weight"].combine_chunks())
+    for each in columns:
+        found = each.encode(pq.read_table(histories, columns=[each.column.field])[0].combine_chunks())
+        lists[f"{each.column.field}_list"] = pa.ListArray.from_arrays(offsets, pa.array(found))
+    pq.write_table(pa.table(lists), output, compression="lz4")
+    counted = flags & HELD_OUT == 0
+    if before is not None:
+        counted &= times < before
     lacking = items == NVTABULAR_UNKNOWN
     unknown = pd.util.hash_array(names["item"][lacking].unique().astype(object), categorize=False)
     unknown_users = int(np.count_nonzero(uids[starts] == NVTABULAR_UNKNOWN))
@@ -226,25 +282,26 @@ def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:
     (output / VOCABULARY).mkdir()
     cardinalities = {}
     for name in NAMES:
-        values = pq.read_table(_table(encoder.tables, name), columns=[name])[name]
-        ids = pa.array(np.arange(FIRST_ID, FIRST_ID + len(values)), pa.int32())
-        pq.write_table(pa.table({"id": ids, "value": values.cast(pa.string())}), output / vocabulary_file(name))
-        cardinalities[name] = FIRST_ID + len(values) - 1
+        ids, values = encoder.vocabulary(name)
+        pq.write_table(pa.table({"id": pa.array(ids), "value": values}), output / vocabulary_file(name))
+        cardinalities[name] = int(ids.max(initial=FIRST_ID - 1))
     (output / WORKFLOW).write_text(json.dumps(_DESCRIPTION, indent=2) + "\n")
     return cardinalities
 
 
-def write_item_counts(output: Path, drawn: np.ndarray, reviews: np.ndarray) -> None:
-    """Adds two columns to the vocabulary of items, which correct scores for the sampling of negatives.
+def write_item_counts(output: Path, drawn: np.ndarray, reviews: np.ndarray, recent: np.ndarray) -> None:
+    """Adds three columns to the vocabulary of items; the first two correct scores for the sampling of negatives.
 
     Args:
         output: the artifact's folder, with the vocabulary.
         drawn: by item id, column ``count``: occurrences, int64, or their weight, float64, in the distribution that
             negatives are drawn from at the end of the training data.
         reviews: the same of column ``reviews``: reviews that train.
+        recent: the same of column ``recent``: those of the last days of training.
     """
     path = output / vocabulary_file("item")
     table = pq.read_table(path)
     ids = table["id"].to_numpy()
-    counts = {"count": pa.array(drawn[ids]), "reviews": pa.array(reviews[ids])}
+    columns = {"count": drawn, "reviews": reviews, "recent": recent}
+    counts = {name: pa.array(values[ids]) for name, values in columns.items()}
     pq.write_table(pa.table({name: table[name] for name in table.column_names} | counts), path)

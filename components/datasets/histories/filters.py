@@ -5,16 +5,21 @@ A user or an item is left out by the filter that leaves out the last of its even
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from components.progress import warn
 
-# The filters in the order in which they apply; an event that passes all of them can be a target.
-OTHER_KIND, SHORT_USER, OTHER_TARGET, FIRST_EVENT, SEEN_ITEM, PASSES = range(6)
+if TYPE_CHECKING:
+    from components.datasets.histories.parameters import Sampling
+
+# The filters in the order in which they apply; an event that passes all of them can be a target. FIRST_DAY applies
+# where histories end with a day.
+OTHER_KIND, SHORT_USER, OTHER_TARGET, FIRST_EVENT, SEEN_ITEM, FIRST_DAY, PASSES = range(7)
 # Name, effect and remedy of each, in words; {} is a parameter.
 _FILTERS = (
     (
@@ -37,6 +42,11 @@ _FILTERS = (
         "seen_items",
         "are no targets by seen_items=exclude: their user had the item before",
         "set seen_items=keep where items are chosen again",
+    ),
+    (
+        "first_day",
+        "are no targets by history_ends=day: their user has no event on an earlier day",
+        "set history_ends=event where lists are made at once",
     ),
 )
 # Lowest bits of a hash, which tell the filter.
@@ -93,17 +103,16 @@ def _last(tagged: np.ndarray) -> np.ndarray:
     return values[is_last[: len(values)]]
 
 
-def report(filtered: Iterable[Filtered], parameters: object) -> dict[str, dict[str, int]]:
+def report(amounts: Sequence[Amount], parameters: Sampling) -> dict[str, dict[str, int]]:
     """Prints what the filters leave out, and warns of one that leaves out many users.
 
     Args:
-        filtered: of each partition.
+        amounts: by filter.
         parameters: of the step, for messages.
 
     Returns:
         Numbers of users, events and items by filter that leaves out any, for the metadata.
     """
-    amounts = reduce(Filtered.__add__, filtered).amounts()
     users = sum(amount.users for amount in amounts)
     told = []
     for (_, effect, remedy), amount in zip(_FILTERS, amounts, strict=False):
@@ -117,3 +126,15 @@ def report(filtered: Iterable[Filtered], parameters: object) -> dict[str, dict[s
     print("; ".join([*told, f"{amounts[PASSES]} can be targets"]), flush=True)
     names = [*(name for name, _, _ in _FILTERS), "targets"]
     return {name: asdict(amount) for name, amount in zip(names, amounts, strict=True) if amount.events}
+
+
+def amounts_of(filtered: Iterable[Filtered]) -> list[Amount]:
+    """What each filter leaves out of all partitions, and what passes."""
+    return reduce(Filtered.__add__, filtered).amounts()
+
+
+def without_days(amounts: Sequence[Amount]) -> list[Amount]:
+    """The amounts where histories end with an event: what FIRST_DAY leaves out passes."""
+    *others, on_first_day, passing = amounts
+    both = (on + off for on, off in zip(astuple(on_first_day), astuple(passing), strict=True))
+    return [*others, Amount(0, 0, 0), Amount(*both)]

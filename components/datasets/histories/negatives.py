@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from components.datasets.histories.catalogue import Popularity, pairs_of
+from components.datasets.histories.sorting import HELD_OUT
 from components.datasets.histories.splits import Events
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN
 from components.random_draws import draws
@@ -75,16 +76,18 @@ def pool_by_popularity(popularity: Popularity) -> Pool:
 
 
 def pool_by_time(encoded: Sequence[Path], has_weights: bool) -> Pool:
-    """All reviews in order of time, those of weight 0 left out."""
-    names = ["item_list", "cat_list", "time_list", *(["weight_list"] if has_weights else [])]
+    """All reviews that are not held out in order of time, those of weight 0 left out."""
+    names = ["item_list", "cat_list", "time_list", "flags_list", *(["weight_list"] if has_weights else [])]
     columns = [pq.read_table(path, columns=names) for path in encoded]
-    items, cats, times, *weights = (
+    items, cats, times, flags, *weights = (
         np.concatenate([table[name].combine_chunks().flatten().to_numpy() for table in columns]) for name in names
     )
     del columns
+    drawn = flags & HELD_OUT == 0
     if weights:
-        drawn = weights[0] > 0
-        items, cats, times, weights = items[drawn], cats[drawn], times[drawn], [weights[0][drawn]]
+        drawn &= weights[0] > 0
+    if not drawn.all():
+        items, cats, times, weights = items[drawn], cats[drawn], times[drawn], [each[drawn] for each in weights]
     pairs, reviews = np.unique(pairs_of(items, cats), return_inverse=True)
     order = np.lexsort((reviews, times))
     pool = (pairs >> 32).astype(np.int32), pairs.astype(np.int32)

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.datasets.definition import READING, PreprocessJob, UserHistories
+from components.datasets.histories.filters import FIRST_DAY, PASSES, report, without_days
 from components.datasets.histories.kinds import EVERY_KIND, Kinds
 from components.datasets.histories.parameters import LAST_ITEM
 from components.datasets.histories.sample_files import SAMPLE
 from components.datasets.histories.sorting import NO_CATEGORY, user_histories, user_runs, write_items
 from components.datasets.parameters import PreprocessParameters
-from components.feature_spec.positional import positional_spec
+from components.feature_spec.event_columns import with_events
+from components.feature_spec.positional import positional_spec, with_days, with_weights
 from components.feature_spec.spec import FILENAME
 from components.parameters import as_plain, parameters_of
 from components.progress import warn
@@ -27,6 +29,7 @@ from components.progress import warn
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from components.datasets.histories import growing
     from components.datasets.histories.encoding import Encoder
     from components.workflows.key_runs import KeyRuns
 
@@ -67,44 +70,56 @@ Reader = Callable[[PreprocessJob, "KeyRuns"], Read]
 
 def samples_from(job: PreprocessJob, read: Reader) -> Mapping[str, int]:
     """Writes the samples of all splits; returns counts of samples, users and reviews, and of lines dropped."""
-    with user_runs(job.scratch) as runs:
-        earlier = earlier_vocabulary(job.parameters, job.scratch / "given")
+    with user_runs(job.scratch, job.parameters.event_columns) as runs:
+        earlier, grown = earlier_vocabulary(job.parameters, job.scratch / "given")
         found = read(job, runs)
         items = job.scratch / "items.arrow"
         write_items(found.items, items)
         job.profiler.judge()
-        return write_data(job, found, items, earlier)
+        return write_data(job, found, items, earlier, grown)
 
 
 def histories_from(job: PreprocessJob, read: Reader) -> UserHistories:
     """All events of every user; see ``components.datasets.definition.DatasetDefinition.histories``."""
-    with user_runs(job.scratch) as runs:
+    columns = job.parameters.event_columns
+    with user_runs(job.scratch, columns) as runs:
         kinds = read(job, runs).kinds
         for users in runs.partitions_of(_EVENTS):
-            yield user_histories(users, kinds, job.parameters.split == LAST_ITEM)
+            yield user_histories(users, kinds, job.parameters.split == LAST_ITEM, columns, job.since)
 
 
-def write_data(job: PreprocessJob, read: Read, items: Path, earlier: Encoder | None) -> Mapping[str, int]:
+def write_data(
+    job: PreprocessJob, read: Read, items: Path, earlier: Encoder | None, grown: growing.Earlier | None
+) -> Mapping[str, int]:
     """Writes the samples of all splits, their specification and the vocabulary; see ``preprocess``.
 
     Args:
         items: Arrow file of the schema ``sorting.ITEM``.
     """
     from components.datasets.histories.best_auc import best_auc
-    from components.datasets.histories.pipeline import encode_histories, select_histories, write_splits
+    from components.datasets.histories.pipeline import (
+        count_left_out,
+        encode_histories,
+        select_histories,
+        write_splits,
+    )
+    from components.datasets.histories.samples import weight_column
     from components.workflows.workers import dask_workers
 
     parameters, scratch = job.parameters, job.scratch
     partitions = read.runs.partitions_of(parameters.reviews_per_partition)
     with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
-        histories, filters = select_histories(
+        histories, amounts = select_histories(
             workers, partitions, items, read.metadata, read.kinds, parameters, scratch
         )
+        parameters = parameters.settled(amounts[PASSES].events, amounts[FIRST_DAY].events)
+        filters = report(amounts if parameters.ends_with_day else without_days(amounts), parameters)
         reviews = sum(part.reviews for part in histories)
         _warn_of_lacking(reviews, sum(part.with_category for part in histories))
         if parameters.split == LAST_ITEM:
             _warn_of_ties(reviews, sum(part.tied for part in histories))
-        encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, read.reviews)
+        encoded = encode_histories(workers, histories, earlier, grown, parameters, job.folder, scratch, read.reviews)
+        left_out = None if encoded.cuts else count_left_out(workers, encoded, parameters)
         samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
 
     noted: dict[str, Any] = {
@@ -115,16 +130,25 @@ def write_data(job: PreprocessJob, read: Read, items: Path, earlier: Encoder | N
         "sampling": encoded.sampling,
         "filters": filters | {"unknown": asdict(encoded.unknown)},
         READING: _reading(parameters),
+        **encoded.growth,
     }
+    if left_out is not None:
+        noted["left_out"] = left_out
     best = None if job.generation is None or not parameters.has_negatives else best_auc(job.generation, parameters)
     if best is not None:
         noted["best"] = {"auc": best}
     spec = positional_spec(list(encoded.cardinalities.items()), 1, SAMPLE.names, job.folder, {"encoding": noted})
+    if parameters.has_days:
+        spec = with_days(spec, "days_sequence")
+    if parameters.event_columns:
+        spec = with_events(spec, encoded.columns)
+    if weights := weight_column(parameters, encoded.night):
+        spec = with_weights(spec, weights, parameters.has_windows)
     (job.folder / FILENAME).write_text(spec.to_yaml())
     return {
         **samples,
         "users": sum(part.users for part in histories),
-        "reviews": reviews,
+        "events": reviews,
         "malformed_lines": read.malformed(),
     }
 
@@ -141,7 +165,7 @@ def _warn_of_lacking(reviews: int, with_category: int) -> None:
         warn(
             "preprocess",
             "items without a category",
-            f"{reviews - with_category:,} of {reviews:,} reviews are of items without a category in the metadata; "
+            f"{reviews - with_category:,} of {reviews:,} events are of items without a category in the metadata; "
             f"these items share the category {NO_CATEGORY}",
         )
 
@@ -152,16 +176,19 @@ def _warn_of_ties(reviews: int, tied: int) -> None:
         warn(
             "preprocess",
             "ties in time",
-            f"{tied:,} of {reviews:,} reviews have the time of the user's review before them; with split={LAST_ITEM} "
-            "such reviews are in the order of their items' ids, which a model of the next item can learn: its score is "
+            f"{tied:,} of {reviews:,} events have the time of the user's event before them; with split={LAST_ITEM} "
+            "such events are in the order of their items' ids, which a model of the next item can learn: its score is "
             "then too high; split=time orders them at random",
         )
 
 
-def earlier_vocabulary(parameters: Any, scratch: Path) -> Encoder | None:
-    """The workflow to reuse, if any; opened before the long work, so that errors show early."""
+def earlier_vocabulary(parameters: Any, scratch: Path) -> tuple[Encoder | None, growing.Earlier | None]:
+    """The workflow to reuse, if any, and what its vocabulary grows from, if it does; opened before the long work, so
+    that errors show early."""
     if not parameters.workflow:
-        return None
+        return None, None
     from components.datasets.histories.encoding import earlier_encoder
+    from components.datasets.histories.growing import require_growing
 
-    return earlier_encoder(parameters.workflow, scratch)
+    encoder, folder = earlier_encoder(parameters.workflow, scratch, parameters.event_columns)
+    return encoder, require_growing(folder, parameters.workflow) if parameters.grows else None

@@ -1,4 +1,7 @@
-"""Raw rows of reviews: a user, the history, and a candidate item. Categories come from the catalogue."""
+"""Raw rows of reviews: a user, the history, and a candidate item. Categories come from the catalogue.
+
+Columns of events that a model reads are columns beside the history, and of the candidate's event.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from components.datasets.event_lists import lengths_of, require_lengths
 from components.datasets.histories.catalogue import CATALOGUE, NONE, read_catalogue
+from components.datasets.histories.event_ids import ColumnIds, read
 from components.datasets.raw_rows import (
+    BESIDE,
     CANDIDATE,
+    CONTEXT,
     HISTORY,
+    NOTHING,
     SEPARATOR,
     TEXT,
     TEXTS,
@@ -22,13 +30,15 @@ from components.datasets.raw_rows import (
 )
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, Vocabulary
+from components.feature_spec.event_columns import MISSING, EventColumn, columns_in
 from components.feature_spec.lookup import IdLookup, left_padded
-from components.feature_spec.values import read_counts
+from components.feature_spec.values import read_counts, read_values
+from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN
 from components.workflows.values import DEFAULT_MISSING, texts, written_lists
 
 _COLUMNS = (
-    RawColumn("user", TEXT, "the user's id, as reviewerID in the reviews", USER),
-    RawColumn("history", TEXTS, "ids of the items before, oldest first, as asin in the reviews", HISTORY),
+    RawColumn("user", TEXT, "the user's id, as in the raw data", USER),
+    RawColumn("history", TEXTS, "ids of the items before, oldest first, as in the raw data", HISTORY),
     RawColumn("item", TEXT, "id of the item to score", CANDIDATE),
 )
 _COLUMN_OF = {Channel.USER: "user", Channel.POSITIVE: "history", Channel.TARGET: "item"}
@@ -45,6 +55,12 @@ class ReviewRows:
     def __init__(self, spec: FeatureSpec, inputs: Collection[str]) -> None:
         # Feature to column, vocabulary and length; None is a single value.
         self._features: dict[str, tuple[str, str, int | None]] = {}
+        of_events = {column: {column.sequence, column.field} & set(inputs) for column in columns_in(spec)}
+        known = {vocabulary.name: vocabulary for vocabulary in spec.vocabularies}
+        self._events = [
+            ColumnIds(column, read_values(spec, known[column.field])[1]) for column, used in of_events.items() if used
+        ]
+        self._inputs, self._length = frozenset(inputs), spec.channel(Channel.POSITIVE)[0].length or 0
         vocabularies: dict[str, Vocabulary] = {}
         for channel, column in _COLUMN_OF.items():
             for feature in spec.channels.get(channel, ()):
@@ -54,7 +70,7 @@ class ReviewRows:
                 if feature in inputs and vocabulary is not None:
                     self._features[feature] = column, vocabulary.name, spec.features[feature].length
                     vocabularies[vocabulary.name] = vocabulary
-        if left := sorted(set(inputs) - set(self._features)):
+        if left := sorted(set(inputs) - set(self._features) - set().union(*of_events.values())):
             raise KfrecError(f"{spec.folder}: the model reads {', '.join(left)}, which no raw column gives")
         self._folder = spec.folder
         item = vocabularies.get(_ITEM)
@@ -63,7 +79,11 @@ class ReviewRows:
         if _CATEGORY in vocabularies:
             self._categories = self._category_of_items(spec, vocabularies[_CATEGORY].unknown)
         used = {column for column, _, _ in self._features.values()}
-        self.columns = tuple(column for column in _COLUMNS if column.name in used)
+        self.columns = (
+            *(column for column in _COLUMNS if column.name in used),
+            *(_beside(each.column) for each in self._events if each.column.sequence in inputs),
+            *(_of_target(each.column) for each in self._events if each.column.field in inputs),
+        )
 
     def _category_of_items(self, spec: FeatureSpec, unknown: int) -> np.ndarray:
         catalogue = read_catalogue(spec.folder)
@@ -96,7 +116,31 @@ class ReviewRows:
             array = ids[column, length]
             values = self._categories[array] if vocabulary == _CATEGORY else array
             features[feature] = np.broadcast_to(values, (count, *values.shape[1:]))
+        for feature, (column, array) in self._encoded_events(rows).items():
+            features[feature] = np.broadcast_to(array, (count, *array.shape[1:]))
+            unknown[column] = np.count_nonzero(array.reshape(len(array), -1) == NVTABULAR_UNKNOWN, 1).astype(np.int32)
         return Encoded(features, {name: np.broadcast_to(lacking, count) for name, lacking in unknown.items()})
+
+    def _encoded_events(self, rows: Mapping[str, pa.Array]) -> dict[str, tuple[str, np.ndarray]]:
+        """Feature to the column that it is read from, and its ids."""
+        found = {}
+        for each in self._events:
+            column = each.column
+            if column.sequence in self._inputs:
+                found[column.sequence] = column.in_history, self._values_beside(each, column.in_history, rows)
+            if column.field in self._inputs:
+                values = self.texts(column.name, rows[column.name], "a value")
+                found[column.field] = column.name, _ids_of(each, column.name, values)
+        return found
+
+    def _values_beside(self, ids: ColumnIds, column: str, rows: Mapping[str, pa.Array]) -> np.ndarray:
+        """Ids of values beside a history, left-padded; missing ones where a row has none."""
+        lists, history = self._lists(column, rows[column]), self._lists("history", rows["history"])
+        sizes, items = lengths_of(lists), lengths_of(history)
+        require_lengths(items, sizes, column)
+        padded = left_padded(_ids_of(ids, column, lists.flatten()), sizes, self._length)
+        is_item = np.arange(self._length) >= self._length - items[:, np.newaxis]
+        return np.where(is_item & (sizes == 0)[:, np.newaxis], np.int32(MISSING), padded)
 
     def _single(self, column: str, values: pa.Array, lookup: IdLookup, length: int) -> tuple[np.ndarray, np.ndarray]:
         ids, known = lookup.encode(self.texts(column, values, "an id"))
@@ -151,6 +195,7 @@ class ReviewRows:
         if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
             wanted = f"a list of ids, or ids with {SEPARATOR} between them,"
             text = pc.fill_null(ReviewRows.texts(self, column, values, wanted), "")
+            text = pc.if_else(pc.equal(text, NOTHING), "", text)
             if (written := written_lists(text)).any():
                 raise KfrecError(
                     f"column {column} has {text[int(np.argmax(written))].as_py()!r}, a list as programs write it; give "
@@ -170,7 +215,29 @@ class ReviewRows:
         items = self._ids[_ITEM].values.slice(0, 4).to_pylist() if _ITEM in self._ids else []
         users = self._ids["uid"].values.slice(0, 2).to_pylist() if "uid" in self._ids else []
         made = {"user": [*users, "", ""][:2], "history": [items, items[:1]], "item": [*items[::-1], "", ""][:2]}
+        for each in self._events:
+            value = next(iter(each.values), None)
+            made |= {
+                each.column.in_history: [[value] * len(items), [value] * len(items[:1])],
+                each.column.name: [value] * 2,
+            }
         return {column.name: made[column.name] for column in self.columns}
+
+
+def _beside(column: EventColumn) -> RawColumn:
+    wanted = "a number" if column.is_number else "one"
+    return RawColumn(column.in_history, TEXTS, f"{column.name} of each event of the history, {wanted} or null", BESIDE)
+
+
+def _of_target(column: EventColumn) -> RawColumn:
+    return RawColumn(column.name, TEXT, f"{column.name} of the event to score, or null", CONTEXT)
+
+
+def _ids_of(ids: ColumnIds, column: str, values: pa.Array) -> np.ndarray:
+    found, wrong = read(ids.column, values)
+    if wrong.any():
+        raise KfrecError(f"column {column} has {values[int(np.argmax(wrong))].as_py()!r}, which is no number")
+    return ids.encode(found)
 
 
 class EventRows(ReviewRows):

@@ -15,7 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from components.datasets.event_lists import with_columns
+from components.datasets.histories.event_ids import type_of
 from components.datasets.histories.filters import (
+    FIRST_DAY,
     FIRST_EVENT,
     OTHER_KIND,
     OTHER_TARGET,
@@ -26,10 +29,12 @@ from components.datasets.histories.filters import (
 )
 from components.datasets.histories.kinds import NO_KIND, Kinds
 from components.errors import KfrecError
+from components.feature_spec.event_columns import EventColumn
 from components.random_draws import mixed
 from components.workflows.key_runs import KeyRange, KeyRuns
 
 SECOND = 10**9
+DAY = 86_400 * SECOND
 # A profiled time's seconds per tick.
 TICK = 1e-9
 # A user, an item and a time in nanoseconds since 1970, by the names of the published reviews.
@@ -38,6 +43,7 @@ REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixRe
 EVENT = pa.schema([*REVIEW, ("kind", pa.int8()), ("weight", pa.float32())])
 ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string()))])
 NO_CATEGORY = "no_category"
+# A file of histories; columns of events that models read follow.
 HISTORY = pa.schema(
     [
         ("user_key", pa.int64()),
@@ -51,6 +57,9 @@ HISTORY = pa.schema(
 )
 # Flags of a review: new to the user, as no history before it has the item; a target by its kind; in later histories.
 NEW, TARGET, CONTEXT = 1, 2, 4
+# From a user's last target but one on, and from the last one on, where these do not train.
+VALIDATES, TESTS = 8, 16
+HELD_OUT = VALIDATES | TESTS
 
 
 def write_items(tables: Iterable[pa.Table], output: Path) -> None:
@@ -78,9 +87,14 @@ def in_nanoseconds(times: np.ndarray, per_second: int, column: str) -> np.ndarra
     return times * factor
 
 
-def user_runs(folder: Path) -> KeyRuns:
-    """Runs of the schema ``EVENT`` after a column user_key."""
-    return KeyRuns(folder, "user_key", EVENT, lambda reviews: hashes_of(reviews["reviewerID"]))
+def event_schema(columns: Sequence[EventColumn] = ()) -> pa.Schema:
+    """The schema of events with columns that models read."""
+    return pa.schema([*EVENT, *((column.field, type_of(column)) for column in columns)])
+
+
+def user_runs(folder: Path, columns: Sequence[EventColumn] = ()) -> KeyRuns:
+    """Runs of ``event_schema`` after a column user_key."""
+    return KeyRuns(folder, "user_key", event_schema(columns), lambda reviews: hashes_of(reviews["reviewerID"]))
 
 
 def without_kinds(reviews: pa.Table) -> pa.Table:
@@ -89,19 +103,28 @@ def without_kinds(reviews: pa.Table) -> pa.Table:
     return pa.table([*reviews.select(REVIEW.names).columns, pa.array(kinds), pa.array(weights)], schema=EVENT)
 
 
-def user_histories(users: KeyRange, kinds: Kinds, ties_by_item: bool) -> tuple[pa.Array, pa.Array]:
+def user_histories(
+    users: KeyRange, kinds: Kinds, ties_by_item: bool, columns: Sequence[EventColumn] = (), since: int | None = None
+) -> tuple[pa.Array, pa.Array]:
     """All users of a partition, and their events of the kinds that are in histories.
 
     Args:
         ties_by_item: as for ``write_histories``.
+        columns: that models read.
+        since: leave out events before this moment, in nanoseconds since 1970, and users who have no other; None is
+            none.
 
     Returns:
-        The users, string ``[n]``, and the items of each, oldest first, list of string ``[n]``.
+        The users, string ``[n]``, and the items of each, oldest first, list of string ``[n]``; with columns, their
+        events, see ``components.datasets.event_lists``.
 
     Raises:
         KfrecError: two users share a key.
     """
-    reviews = users.read().combine_chunks()
+    reviews = users.read()
+    if since is not None:
+        reviews = reviews.filter(pc.greater_equal(reviews["unixReviewTime"], since))
+    reviews = reviews.combine_chunks()
     reviews = reviews.take(pa.array(_by_user_and_time(reviews, ties_by_item))).combine_chunks()
     keys = reviews["user_key"].to_numpy()
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else np.zeros(0, np.int64)
@@ -109,8 +132,10 @@ def user_histories(users: KeyRange, kinds: Kinds, ties_by_item: bool) -> tuple[p
         raise _one_key(reviews)
     context = kinds.are_context(reviews["kind"].to_numpy())
     offsets = np.append(0, np.cumsum(context))[np.append(starts, len(keys))]
-    items = reviews["asin"].combine_chunks().filter(pa.array(context))
-    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
+    kept = pa.array(context)
+    items = reviews["asin"].combine_chunks().filter(kept)
+    further = {column.in_history: reviews[column.field].combine_chunks().filter(kept) for column in columns}
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), with_columns(items, further))
     return reviews["reviewerID"].combine_chunks().take(pa.array(starts)), lists
 
 
@@ -154,12 +179,14 @@ class Selection:
         ties_by_item: whether reviews of one time are in the order of their asins, as published. That order tells which
             of them comes next; the other one, by a hash of user and asin, does not.
         excludes_seen: whether a target must be the user's first review of the item.
+        holds_out: whether the last two targets of each user, and what follows them, do not train.
     """
 
     kinds: Kinds
     shortest: int
     ties_by_item: bool
     excludes_seen: bool
+    holds_out: bool = False
 
 
 def write_histories(users: KeyRange, items: Path, selection: Selection, output: Path) -> Histories:
@@ -194,6 +221,7 @@ def write_histories(users: KeyRange, items: Path, selection: Selection, output: 
     is_target, is_context = kinds.are_targets(codes), kinds.are_context(codes)
     owner = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(keys)))
     is_new = _is_new(reviews, owner, is_context)
+    held_out = _held_out(starts, owner, is_target) if selection.holds_out else 0
     categories = _categories(reviews["asin"], items)
     columns = [
         reviews["user_key"],
@@ -201,16 +229,32 @@ def write_histories(users: KeyRange, items: Path, selection: Selection, output: 
         reviews["asin"],
         categories.fill_null(NO_CATEGORY),
         reviews["unixReviewTime"],
-        pa.array((NEW * is_new + TARGET * is_target + CONTEXT * is_context).astype(np.int8)),
+        pa.array((NEW * is_new + TARGET * is_target + CONTEXT * is_context + held_out).astype(np.int8)),
         reviews["weight"],
     ]
-    pq.write_table(pa.table(columns, schema=HISTORY), output)
+    further = [field for field in reviews.schema if field.name not in ("user_key", *EVENT.names)]
+    columns += [reviews[field.name] for field in further]
+    pq.write_table(pa.table(columns, schema=pa.schema([*HISTORY, *further])), output)
     before = np.cumsum(is_context) - is_context
-    reasons = [~is_target, before == before[starts][owner], ~is_new & selection.excludes_seen]
-    filters = np.select(reasons, [OTHER_TARGET, FIRST_EVENT, SEEN_ITEM], PASSES)
+    none = before[starts][owner]
+    on_first_day = before[first_of_day(owner, reviews["unixReviewTime"].to_numpy())] == none
+    reasons = [~is_target, before == none, ~is_new & selection.excludes_seen, on_first_day]
+    filters = np.select(reasons, [OTHER_TARGET, FIRST_EVENT, SEEN_ITEM, FIRST_DAY], PASSES)
     filtered = _filtered([*left_out, (reviews, filters)])
     with_category = len(keys) - categories.null_count
     return Histories(output, len(starts), len(keys), with_category, longest, filtered, _ties(reviews))
+
+
+def first_of_day(owner: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The place of the user's first event of each event's day (UTC), int64 ``[events]``.
+
+    Args:
+        owner: of each event, sorted by user and time.
+        times: nanoseconds since 1970.
+    """
+    day = times // DAY
+    begins = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (day[1:] != day[:-1])][: len(owner)])
+    return np.repeat(begins, np.diff(begins, append=len(owner)))
 
 
 def _filtered(parts: Sequence[tuple[pa.Table, int | np.ndarray]]) -> Filtered:
@@ -222,6 +266,29 @@ def _filtered(parts: Sequence[tuple[pa.Table, int | np.ndarray]]) -> Filtered:
     reviews = pa.concat_tables([table for table, _ in parts])
     filters = np.concatenate([np.broadcast_to(filters, len(table)) for table, filters in parts])
     return Filtered(reviews["user_key"].to_numpy(), hashes_of(reviews["asin"]), filters)
+
+
+def _held_out(starts: np.ndarray, owner: np.ndarray, is_target: np.ndarray) -> np.ndarray:
+    """VALIDATES, TESTS or 0 of each event, int64 ``[events]``; events sorted by user and time.
+
+    Args:
+        starts: the first event of each user.
+        owner: of each event, a place in ``starts``.
+    """
+    until = np.cumsum(is_target)
+    had_target = until > (until - is_target)[starts][owner]
+    later = until[np.append(starts[1:], len(owner)) - 1][owner] - until
+    return np.select([had_target & (later == 0), had_target & (later == 1)], [TESTS, VALIDATES], 0)
+
+
+def vocabulary_rows(before: int | None) -> pc.Expression:
+    """The rows of a file of the schema ``HISTORY`` that vocabularies are learned from: all but what tests.
+
+    Args:
+        before: only reviews before this moment, in nanoseconds since 1970; None takes all.
+    """
+    rows = pc.bit_wise_and(pc.field("flags"), pa.scalar(TESTS, pa.int8())) == 0
+    return rows if before is None else rows & (pc.field("time") < before)
 
 
 def _ties(reviews: pa.Table) -> int:
@@ -248,7 +315,7 @@ def _one_key(reviews: pa.Table) -> KfrecError:
     keys = users["user_key"].to_numpy()
     first = int(np.flatnonzero(keys[1:] == keys[:-1])[0])
     one, other = users["reviewerID"].slice(first, 2).to_pylist()
-    return KfrecError(f"users {one!r} and {other!r} have the same 64-bit hash; rename one of them in the reviews")
+    return KfrecError(f"users {one!r} and {other!r} have the same 64-bit hash; rename one of them in the events")
 
 
 def _by_user_and_time(reviews: pa.Table, ties_by_item: bool) -> np.ndarray:

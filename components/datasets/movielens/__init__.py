@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from components.datasets.definition import DatasetDefinition, RawContract, RawKind
 from components.datasets.histories.parameters import Generation, Sampling, lengths_of
+from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.parameters import param
 
@@ -39,6 +40,8 @@ DATASET = DatasetDefinition(
     preprocess=Lazy("components.datasets.movielens.preprocess:preprocess"),
     histories=Lazy("components.datasets.movielens.preprocess:histories"),
     lengths=lengths_of,
+    task="click",
+    lacks=lambda source, parameters: (Channel.GROUP,),
     raw_rows=Lazy("components.datasets.histories.raw_rows:ReviewRows"),
     defaults={"shortest_sequence_for_user": 5},
 )

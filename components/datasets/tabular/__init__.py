@@ -15,6 +15,9 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.tabular.synthetic:write_synthetic"),
     sampling=Sampling,
     preprocess=Lazy("components.datasets.tabular.preprocess:preprocess"),
+    task="click",
+    lacks=Lazy("components.datasets.tabular.raw_files:lacking_channels"),
     first_schema=Lazy("components.datasets.tabular.first_schema:first_schema"),
     raw_rows=Lazy("components.datasets.tabular.raw_rows:TableRows"),
+    labelled_rows=Lazy("components.datasets.tabular.labelled:labelled_rows"),
 )

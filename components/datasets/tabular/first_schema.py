@@ -15,12 +15,11 @@ from components.datasets.definition import TABLES
 from components.datasets.tabular.guessed_columns import FEW, TIME, GuessedColumn, guessed, has_comma, placeholders
 from components.errors import KfrecError
 from components.workflows.partitions import is_partition
-from components.workflows.tables import Layout, Stated, batches, columns_of, is_parquet
+from components.workflows.tables import Layout, Stated, batches, columns_of, delimiter_of, is_parquet
 from components.workflows.values import DEFAULT_MISSING, numbers
 
 # Rows that are looked at.
 _ROWS = 100_000
-_DELIMITERS = ",;\t|"
 # Names of labels, the most telling ones first.
 _LABELS = ("label", "target", "clicked", "click", "bought", "converted", "y", "class")
 # The negative one of two values of a label.
@@ -37,7 +36,7 @@ def first_schema(path: Path, label: str) -> str:
     Raises:
         KfrecError: the file is no table, has no column ``label``, or no column that may be the label.
     """
-    delimiter = "," if is_parquet(path, Layout(",", (), ())) else _delimiter(path)
+    delimiter = "," if is_parquet(path, Layout(",", (), ())) else delimiter_of(path, _STATED)
     names = columns_of(path, Layout(delimiter, (), ()), _STATED)
     layout = Layout(delimiter, (), tuple(names))
     read, rows, refused = [], 0, 0
@@ -164,13 +163,6 @@ def _has_columns(path: Path, layout: Layout) -> bool:
         return set(layout.read) <= set(columns_of(path, Layout(layout.delimiter, (), ()), _STATED))
     except KfrecError:
         return False
-
-
-def _delimiter(path: Path) -> str:
-    """The character that divides the first line most often."""
-    first = (columns_of(path, Layout("\1", (), ()), _STATED) or [""])[0]
-    best = max(first.count(each) for each in _DELIMITERS)
-    return next(each for each in _DELIMITERS if first.count(each) == best)
 
 
 def _flow(entry: object) -> str:

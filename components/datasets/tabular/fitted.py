@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from components.artifacts.folder import require_listed
 from components.contract import PIECES
 from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.schema import Source
@@ -127,11 +128,12 @@ def quantiles(knots: Sequence[float], values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), 0.5, found)
 
 
-def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> str:
+def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> dict[str, Any]:
     """Writes vocabulary/<feature>.parquet (id int32, value string) and vocabulary/numbers.json.
 
     Returns:
-        A digest of the number statistics; models whose digests differ cannot be compared on the same data.
+        ``statistics``: a digest of the statistics of all numbers; ``columns``: one of each. Models whose digests of
+        their common columns differ cannot be compared on the same data.
     """
     (folder / VOCABULARY).mkdir()
     for name, values in fitted.vocabularies.items():
@@ -140,7 +142,11 @@ def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> str
     numbers = {name: asdict(number) for name, number in fitted.numbers.items()}
     body = {"format": _FORMAT, "sources": _described(sources), "numbers": numbers}
     (folder / NUMBERS).write_text(json.dumps(body, indent=2) + "\n")
-    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
+    return {"statistics": _digest(numbers), "columns": {name: _digest(number) for name, number in numbers.items()}}
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _described(sources: Sequence[Source]) -> list[dict[str, Any]]:
@@ -149,17 +155,16 @@ def _described(sources: Sequence[Source]) -> list[dict[str, Any]]:
 
 
 def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
-    """Reads the statistics of an earlier run.
+    """Reads the statistics of an earlier run; columns that it had not are left out.
 
     Args:
         place: folder or URI of this step's output, or of records or a model with its vocabulary.
         sources: the columns, and their treatment in the schema.
 
     Raises:
-        KfrecError: there are none, or they were fitted for another schema.
+        KfrecError: there are none, or a column has another treatment now.
     """
-    named = [source.name for source in sources if source.vocabulary]
-    folder = earlier_vocabulary(place, scratch / "fetched", named, NUMBERS)
+    folder = earlier_vocabulary(place, scratch / "fetched", (), NUMBERS)
     path = folder / NUMBERS
     try:
         body = json.loads(path.read_text())
@@ -169,15 +174,21 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
             name: FittedNumber(**{**entry, **{part: tuple(entry[part]) for part in ("edges", "knots")}})
             for name, entry in body["numbers"].items()
         }
-        fitted_for = body["sources"]
+        fitted_for = {entry["name"]: entry for entry in body["sources"]}
     except FileNotFoundError:
         raise KfrecError(f"{path}: missing, so no data set tabular wrote this vocabulary; {_REMEDY}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise KfrecError(f"{path}: not what this kfrec writes; {_REMEDY}") from None
-    if (wanted := _described(sources)) != fitted_for:
-        odd = next((w["name"] for w in wanted if w not in fitted_for), None) or "a column that the schema lacks"
+    known = [source for source in _described(sources) if source["name"] in fitted_for]
+    if odd := next((source["name"] for source in known if fitted_for[source["name"]] != source), ""):
         raise KfrecError(
-            f"{path}: was fitted for another schema ({odd} differs); use that schema, or fit a "
-            "new one (keep_vocabulary=false where a retraining chooses)"
+            f"{path}: was fitted for another schema ({odd} differs); use that schema, or fit a new one, with which no "
+            "earlier model can go on (keep_vocabulary=false and warm_start=false where a retraining chooses)"
         )
-    return Fitted({name: encoding_values(folder / vocabulary_file(name), 1, _REMEDY) for name in named}, numbers)
+    names = {source["name"] for source in known}
+    named = [source.name for source in sources if source.vocabulary and source.name in names]
+    require_listed(folder, map(vocabulary_file, named))
+    return Fitted(
+        {name: encoding_values(folder / vocabulary_file(name), 1, _REMEDY) for name in named},
+        {name: number for name, number in numbers.items() if name in names},
+    )

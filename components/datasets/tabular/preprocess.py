@@ -59,7 +59,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         found = _survey(workers, partitions, schema, parameters.seed)
         _check(found, schema, partitions, place)
         fitted, encoding = _fitted(workers, partitions, schema, found, given, parameters, job.scratch, place)
-        encoding["statistics"] = write_fitted(fitted, schema.sources, job.folder)
+        encoding |= write_fitted(fitted, schema.sources, job.folder)
         spec = _encode(workers, partitions, schema, found, fitted, job)
     from components.datasets.tabular.encoding import derived_features
 
@@ -145,18 +145,41 @@ def _fitted(
     scratch: Path,
     place: str,
 ) -> tuple[Fitted, dict[str, Any]]:
-    """The statistics to encode with, and metadata: fitted, kept, or refitted if too many values are unknown."""
+    """The statistics to encode with, and metadata: fitted, kept, or refitted if too many values are unknown.
+
+    Those that are kept are extended by the columns that they lack.
+    """
     notes: dict[str, Any] = {"vocabulary": "fitted", "out_of_vocabulary_rate": 0.0}
     if given is not None:
-        rate, limit = _unknown(partitions, schema.sources, given), parameters.out_of_vocabulary_limit
+        known = {**given.vocabularies, **given.numbers}
+        fitted = [each for each in schema.sources if each.vocabulary or isinstance(each.treatment, Numeric)]
+        added = [each for each in fitted if each.name not in known]
+        kept = [each for each in fitted if each.name in known]
+        rate, limit = _unknown(partitions, kept, given), parameters.out_of_vocabulary_limit
         notes = {"vocabulary": "kept" if rate <= limit else "refitted", "out_of_vocabulary_rate": rate}
         print(f"{rate:.2%} of the values are unknown (limit {limit:.2%}): vocabulary {notes['vocabulary']}")
         if rate <= limit:
-            return given, notes
+            if not added:
+                return given, notes
+            print(f"fitted for the columns that it lacks: {', '.join(source.column for source in added)}")
+            new = _fit(workers, partitions, added, found, scratch, place)
+            return Fitted({**given.vocabularies, **new.vocabularies}, {**given.numbers, **new.numbers}), notes
+    return _fit(workers, partitions, schema.sources, found, scratch, place), notes
+
+
+def _fit(
+    workers: Workers,
+    partitions: Sequence[Partition],
+    sources: Sequence[Source],
+    found: Survey,
+    scratch: Path,
+    place: str,
+) -> Fitted:
+    """The statistics of the training rows of some columns."""
     from components.datasets.tabular.encoding import fit_vocabularies
 
-    vocabularies = fit_vocabularies(workers, partitions, schema.sources, scratch / "fitted")
-    for source in schema.sources:
+    vocabularies = fit_vocabularies(workers, partitions, sources, scratch / "fitted")
+    for source in sources:
         if source.vocabulary and not len(vocabularies[source.name]):
             least = source.vocabulary.at_least
             what, remedy = f"no value occurs {least} times", "lower at_least, or drop the column"
@@ -167,7 +190,7 @@ def _fitted(
             raise KfrecError(
                 f"{place}: columns: {source.column}: no row has a number among the training rows; drop the column"
             )
-    for source in schema.sources:
+    for source in sources:
         if isinstance(source.treatment, Numeric) and source.treatment.scale == "none" and not source.treatment.log:
             largest = float(np.abs(found.numbers[source.name].sample).max(initial=0.0))
             if source.treatment.number and largest > _LARGE:
@@ -179,10 +202,10 @@ def _fitted(
                 )
     numbers = {
         source.name: fit_number(source.treatment, found.numbers[source.name])
-        for source in schema.sources
+        for source in sources
         if isinstance(source.treatment, Numeric)
     }
-    return Fitted(vocabularies, numbers), notes
+    return Fitted(vocabularies, numbers)
 
 
 def _unknown(partitions: Sequence[Partition], sources: Sequence[Source], given: Fitted) -> float:

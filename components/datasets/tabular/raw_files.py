@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from components.artifacts import Artifact
 from components.datasets.definition import TABLES, RawContract, RawKind
-from components.datasets.tabular.entries import ByFiles
+from components.datasets.tabular.entries import ByFiles, Group
 from components.datasets.tabular.schema import SPLITS, TableSchema, parse_schema
 from components.errors import KfrecError
+from components.feature_spec import Channel
 from components.feature_spec.spec import TRAIN
 from components.settings_file import parse_yaml
 from components.storage import Retry, is_uri, open_store
@@ -51,6 +53,19 @@ def find_schema(raw: Artifact, named: str) -> tuple[str, str]:
             f"{path}: {where}; kfrec init-schema writes a first one, or name it with the parameter table_schema"
         )
     return str(path), _text(str(path), path.read_bytes())
+
+
+def lacking_channels(source: str, parameters: Any) -> tuple[str, ...]:
+    """The group, if the schema is in a folder of this machine and names none; else nothing is known.
+
+    Raises:
+        KfrecError: the schema is unreadable or invalid.
+    """
+    path = Path(parameters.schema or Path(source, FILENAME))
+    if not (parameters.schema or source) or not path.is_file():
+        return ()
+    schema = read_schema(str(path), _text(str(path), path.read_bytes()))
+    return () if any(isinstance(treatment, Group) for treatment in schema.columns.values()) else (Channel.GROUP,)
 
 
 def _text(place: str, content: bytes) -> str:

@@ -33,7 +33,7 @@ from components.errors import KfrecError
 from components.progress import progress, warn
 from components.workflows.quarantine import Quarantine, Refusals, refuse_ids
 from components.workflows.startup import start_fork_server_early
-from components.workflows.tables import Batch, Stated, batches
+from components.workflows.tables import Batch, Stated, batches, is_empty, warn_of_empty
 from components.workflows.times import Times
 from components.workflows.values import IdCheck, is_deep, texts, written_lists
 
@@ -81,8 +81,12 @@ def read_tables(tables: Sequence[TableFile], schema: TableSchema, place: str, jo
     profiler = _profiler(schema, job.profiler, shown)
     quarantine = job.folder / "quarantine"
     size = sum(table.path.stat().st_size for table in tables)
+    empty: list[TableFile] = []
     with progress("reading tables", size, "bytes") as bar, _Partitions(job, result) as partitions:
         for table in tables:
+            if is_empty(table.path):
+                empty.append(table)
+                continue
             refused = Quarantine(table.path, quarantine, parameters.malformed_limit, "rows of the schema")
             first = result.read
             with closing(refused):
@@ -98,13 +102,28 @@ def read_tables(tables: Sequence[TableFile], schema: TableSchema, place: str, jo
                     partitions.add(good)
                     bar.advance(batch.consumed)
             if result.read == first:
-                raise KfrecError(f"{table.path}: no rows in it; remove it, or check what download fetched")
+                empty.append(table)
+                continue
             refused.judge(result.read - first)
             result.malformed += refused.count
             reader.finish_table(table)
+    _require_rows(empty, tables)
     reader.finish()
     result.times = reader.splitter.times
     return result
+
+
+def _require_rows(empty: Sequence[TableFile], tables: Sequence[TableFile]) -> None:
+    """Requires rows in a table of each split, and warns of tables without any.
+
+    Raises:
+        KfrecError: no table of a split has rows.
+    """
+    splits = {table.split for table in tables if table not in empty}
+    for table in empty:
+        if table.split not in splits:
+            raise KfrecError(f"{table.path}: no rows in it; remove it, or check what download fetched")
+    warn_of_empty([table.path for table in empty], len(tables))
 
 
 def _shown(schema: TableSchema) -> dict[str, str]:
@@ -126,7 +145,8 @@ def _profiler(schema: TableSchema, profiler: Profiler, shown: Mapping[str, str])
     if isinstance(schema.split, ByTime):
         columns.append(Profiled(shown[TIME], TIMES))
     lists = {source.name for source in schema.sources if isinstance(source.treatment, Multihot)}
-    return profiler.table("rows", columns, [column.name for column in columns if column.name not in lists])
+    key = [column.name for column in columns if column.name not in lists]
+    return profiler.table("rows", columns, key, are_apart=isinstance(schema.split, ByTime))
 
 
 class _Reader:

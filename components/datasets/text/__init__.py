@@ -7,7 +7,7 @@ from typing import Any
 
 from components.datasets.definition import DatasetDefinition, RawContract, RawKind
 from components.datasets.text.parameters import Generation, Sampling
-from components.feature_spec import ListLength
+from components.feature_spec import Channel, ListLength
 from components.lazy import Lazy
 from components.text.special import CHANNEL
 
@@ -34,5 +34,7 @@ DATASET = DatasetDefinition(
     sampling=Sampling,
     preprocess=Lazy("components.datasets.text.preprocess:preprocess"),
     lengths=_lengths,
+    task="replaced_token",
+    lacks=lambda source, parameters: (Channel.GROUP,),
     no_raw_rows="its samples are windows of a corpus",
 )

@@ -49,6 +49,8 @@ class Din(tf.Module):
     def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         batch = self.inputs(features, training=training)
         items = self.inputs.embedding(batch.long)
+        if batch.long_events is not None:
+            items += batch.long_events
         attention = masked_softmax(dot_scores(items, batch.target), batch.long_mask)
         interest = pool(attention[:, tf.newaxis], items)[:, 0]
         inputs = tf.concat([batch.target, interest, batch.user, *batch.repetition], -1)

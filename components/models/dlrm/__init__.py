@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from components.errors import KfrecError
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
-from components.models.optimizers import make_optimizer
+from components.models.optimizers import adam_by_rows, make_optimizer
 from components.models.parameters import BATCH_NORMALIZATION, EMBEDDING_L2, check_batch_normalization
 from components.parameters import Ints, param
 
@@ -71,14 +71,9 @@ def _optimizers(parameters: DlrmParameters, model: Model, steps_per_epoch: int) 
     from components.models.optimizers.groups import OptimizerGroup
 
     rate = learning_rate(parameters)
-    if parameters.optimizer != ADAM:
-        return [OptimizerGroup(make_optimizer(parameters.optimizer, rate), model.trainable_variables)]
-    tables = {table.variable.ref(): table.variable for table in model.tables.values()}
-    rest = [variable for variable in model.trainable_variables if variable.ref() not in tables]
-    return [
-        OptimizerGroup(make_optimizer("lazy_adam", rate), list(tables.values())),
-        OptimizerGroup(make_optimizer("adam", rate), rest),
-    ]
+    if parameters.optimizer == ADAM:
+        return adam_by_rows(model, rate)
+    return [OptimizerGroup(make_optimizer(parameters.optimizer, rate), model.trainable_variables)]
 
 
 def learning_rate(parameters: DlrmParameters) -> Schedule:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.contract import LOG_LIKELIHOOD, only_label
-from components.feature_spec import FeatureSpec
+from components.feature_spec import Channel, FeatureSpec
 from components.models.channels import read_channels
 from components.models.item_knn import ItemKnnParameters
 from components.models.item_knn.counts import Pairs, count_pairs, nearest
@@ -37,7 +37,8 @@ class ItemKnn(tf.Module):
     ``share(i, j)`` is what j has of all that is counted near i, see ``counts.nearest``; it sums to 1 over the K nearest
     items. Items without neighbours have no weight; a user with no others gets the popularity of items. The counts are
     those of the training samples, taken before the first step. Training learns b and q: the likelihood of a sample's
-    target leaves out what the sample itself has counted, or its own pairs would seem to predict it.
+    target leaves out what the sample itself has counted, or its own pairs would seem to predict it. With data for lists
+    made overnight, it also leaves out the items of the target's day.
 
     Args:
         amp: ignored; all of it is float32.
@@ -62,6 +63,7 @@ class ItemKnn(tf.Module):
         self.decay = weights.constant("decay", (1,), _logit(parameters.history_decay))
         self.popular = weights.constant("popular", (1,), _logit(_POPULAR))
         self._keeps_seen = spec.keeps_seen
+        self._days = next(iter(spec.channels.get(Channel.DAYS, ())), "")
         self._label = next((feature.name for feature in spec.targets), "")
         kept = (self._rows, parameters.neighbours)
         # A GPU gathers rows of int64, and not of int32.
@@ -114,6 +116,8 @@ class ItemKnn(tf.Module):
         training: bool = True,
     ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
         target, history = (tf.cast(self._known(features[name]), tf.int64) for name in (self._target, self._history))
+        if training and self._days:
+            history = tf.where(features[self._days] > 0, history, 0)
         chosen = only_label(targets) > 0.5 if targets else tf.ones_like(target, tf.bool)
         is_target = tf.gather(self.items, history) == target[:, tf.newaxis, tf.newaxis]
         shares = tf.reduce_sum(tf.where(is_target, tf.gather(self.shares, history), 0.0), -1)

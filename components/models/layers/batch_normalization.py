@@ -71,7 +71,8 @@ class BatchNormalization(tf.Module):
         count = tf.maximum(sums[0], 1.0)
         shift, squares = tf.split(sums[1:] / count, 2)
         mean, variance = origin + shift, tf.maximum(squares - shift * shift, 0.0)
-        self._average(sums[0], mean, variance)
+        if batch.has_statistics:
+            self._average(sums[0], mean, variance)
         return mean, variance
 
     def _average(self, count: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> None:

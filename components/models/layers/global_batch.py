@@ -25,6 +25,8 @@ class Batch(NamedTuple):
         gathering: concatenates the tensors of all ranks on their first axis, by rank; None for a single rank.
         counted: float32 ``[B]``, 0 for padding samples of this rank's share; None for no padding.
         is_whole: false if this is a micro-batch, a part of the rank's share.
+        has_statistics: false where the counts of a loss are read alone, and layers leave their moving averages as they
+            are.
     """
 
     rank: int = 0
@@ -32,6 +34,7 @@ class Batch(NamedTuple):
     gathering: Collective | None = None
     counted: tf.Tensor | None = None
     is_whole: bool = True
+    has_statistics: bool = True
 
 
 class Gathered(NamedTuple):

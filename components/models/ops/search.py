@@ -13,7 +13,7 @@ from components.models.ops.rows import look_up
 
 @operation()
 def search(
-    table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int
+    table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int, added: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Attention over a history, attention over the k items with the highest attention, and the mean of these.
 
@@ -25,6 +25,7 @@ def search(
         rows: row indices of the F features of each item, integers ``[B, L, F]``.
         mask: bool ``[B, L]``, false at padding.
         target: ``[B, F * width]``.
+        added: what to add to the items' embeddings, ``[B, L, F * width]``; None adds nothing.
 
     Returns:
         Three tensors ``[B, F * width]`` in the dtype of the target.
@@ -33,12 +34,19 @@ def search(
         Qi et al., Search-based User Interest Modeling, https://arxiv.org/abs/2006.05639
     """
 
-    items = look_up(table, rows, target.dtype, has_padding=True)
+    items = _items(table, rows, target, added)
     attention, best, mean = tf.unstack(attend(items, target, weighing(mask, k)), axis=1)
     return attention, best, mean
 
 
-def found_weights(table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
+def _items(table: tf.Variable, rows: tf.Tensor, target: tf.Tensor, added: tf.Tensor | None) -> tf.Tensor:
+    items = look_up(table, rows, target.dtype, has_padding=True)
+    return items if added is None else items + added
+
+
+def found_weights(
+    table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int, added: tf.Tensor | None = None
+) -> tf.Tensor:
     """The items that ``search`` finds.
 
     Args:
@@ -47,7 +55,7 @@ def found_weights(table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: 
     Returns:
         float32 ``[B, L]``: for a found item its attention over the whole history, 0 for other items, -1 for padding.
     """
-    items = look_up(table, rows, target.dtype, has_padding=True)
+    items = _items(table, rows, target, added)
     attention = masked_softmax(dot_scores(items, target), mask)
     return tf.where(mask, tf.where(top_k_mask(attention, k), attention, 0.0), -1.0)
 

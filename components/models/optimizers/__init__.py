@@ -22,6 +22,18 @@ def one_optimizer(parameters: OneOptimizer, model: Model, steps_per_epoch: int) 
     return [OptimizerGroup(optimizer, model.trainable_variables)]
 
 
+def adam_by_rows(model: Any, learning_rate: Rate) -> list[OptimizerGroup]:
+    """Adam, which updates only those rows of ``model.tables`` that are in the batch."""
+    from components.models.optimizers.groups import OptimizerGroup
+
+    tables = {table.variable.ref(): table.variable for table in model.tables.values()}
+    rest = [variable for variable in model.trainable_variables if variable.ref() not in tables]
+    return [
+        OptimizerGroup(make_optimizer("lazy_adam", learning_rate), list(tables.values())),
+        OptimizerGroup(make_optimizer("adam", learning_rate), rest),
+    ]
+
+
 def make_optimizer(name: str, learning_rate: Rate, **settings: Any) -> Optimizer:
     """Makes an optimizer.
 

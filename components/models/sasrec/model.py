@@ -9,10 +9,12 @@ import tensorflow as tf
 
 from components.contract import LOG_LIKELIHOOD, only_label
 from components.errors import KfrecError
-from components.feature_spec import Feature, FeatureSpec
+from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.values import read_counts, read_values
 from components.models.channels import read_channels
+from components.models.draws import bits
 from components.models.layers.dropout import Dropout
+from components.models.layers.event_embedding import EventEmbedding
 from components.models.layers.global_batch import gathered_over_ranks
 from components.models.layers.layer_norm import LayerNorm
 from components.models.layers.ranks import RankedTargets, rank_targets
@@ -39,7 +41,9 @@ class SasRec(tf.Module):
 
     Position 0 is the beginning, before the first item, so a user without a history gets what users begin with. In
     training, every item of a history is a target, given those before it, unless histories hold other kinds of events
-    than targets.
+    than targets. With data for lists made overnight, what an item's state is to find is one of the user's next day,
+    as in Pancha et al., whose users' states are computed once a day, too. What the data tell of an item's event, such
+    as its device, is added to e_t.
 
     Args:
         amp: whether to compute in float16; weights, norms, softmaxes, logits and losses stay float32.
@@ -54,7 +58,7 @@ class SasRec(tf.Module):
         super().__init__()
         channels = read_channels(spec, negatives=False)
         self._target, self._history = channels.target[0].name, channels.positive[0].name
-        self.serving_features = (self._history, self._target)
+        self.serving_features = (self._history, self._target, *(feature.name for feature in channels.events))
         self.target_inputs = (self._target,)
         rows, width = (channels.target[0].cardinality or 0) + 1, parameters.item_dim
         weights = Weights(seed)
@@ -73,9 +77,15 @@ class SasRec(tf.Module):
                 attention_dropout=parameters.state_dropout,
             ),
         )
-        self.tables = {self._target: Table(self.items, 0, rows)}
+        self.events = EventEmbedding(weights.scope("events"), channels.events, width) if channels.events else None
+        of_events = self.events.tables if self.events else {}
+        self.tables = {self._target: Table(self.items, 0, rows), **of_events}
         self._dtype = tf.float16 if amp else tf.float32
         self._learns_histories, self._keeps_seen = spec.learns_histories, spec.keeps_seen
+        self._days = next(iter(spec.channels.get(Channel.DAYS, ())), "")
+        # The training step applies those of targets alone.
+        weights_of = spec.channels.get(Channel.WEIGHT, ())
+        self._weights = next((name for name in weights_of if spec.features[name].length), "")
         if parameters.softmax == BATCH and not spec.counts_targets:
             raise KfrecError(
                 f"parameter softmax={BATCH} is corrected by how often each item is a target, which data with weights "
@@ -87,7 +97,7 @@ class SasRec(tf.Module):
         self._log_share = _log_shares(spec, channels.target[0], rows) if parameters.softmax == BATCH else None
 
     def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
-        state = self._states(self._known(features[self._history]), training)[:, -1]
+        state = self._states(features, training)[:, -1]
         ranked = self._ranked(state, features)
         return {LOG_LIKELIHOOD: ranked.log_likelihood, RANK: ranked.rank}
 
@@ -100,27 +110,41 @@ class SasRec(tf.Module):
     ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
         history, target = (self._known(features[name]) for name in (self._history, self._target))
         chosen = only_label(targets) > 0.5 if targets else tf.ones_like(target, tf.bool)
-        following = tf.concat([history[:, 1:], target[:, tf.newaxis]], 1)
+        events = tf.concat([history, target[:, tf.newaxis]], 1)
+        following, next_places = events[:, 1:], None
+        if training and self._days:
+            next_places, is_there = _of_next_day(history, features[self._days])
+            chosen_items = tf.gather(events, next_places, batch_dims=1)
+            following = tf.where(is_there, chosen_items, tf.zeros_like(chosen_items))
         learned = (following >= self._first) & chosen[:, tf.newaxis]
         if not (training and self._learns_histories):
             learned &= tf.range(history.shape[1]) == history.shape[1] - 1
+        of_following = None
+        if training and self._weights:
+            weights = features[self._weights]
+            of_following = weights[:, 1:] if next_places is None else tf.gather(weights, next_places, batch_dims=1)
+            # The loss over all items costs most of a step.
+            learned &= of_following > 0
         places = tf.where(learned)
-        states = tf.gather_nd(self._states(history, training), places)
+        states = tf.gather_nd(self._states(features, training), places)
         wanted = tf.gather_nd(following, places)
         losses = (
             self._in_batch(states, wanted, places, mask)
             if self._log_share is not None
             else self._of_all(states, wanted)
         )
-        samples = tf.shape(target)[0]
-        total = tf.math.unsorted_segment_sum(losses, places[:, 0], samples)
-        count = tf.math.unsorted_segment_sum(tf.ones_like(losses), places[:, 0], samples)
+        samples, counted, weighted = tf.shape(target)[0], tf.ones_like(losses), losses
+        if of_following is not None:
+            counted = tf.gather_nd(of_following, places)
+            weighted = losses * counted
+        total = tf.math.unsorted_segment_sum(weighted, places[:, 0], samples)
+        count = tf.math.unsorted_segment_sum(counted, places[:, 0], samples)
         is_last = tf.cast(places[:, 1] == history.shape[1] - 1, losses.dtype)
         of_target = tf.math.unsorted_segment_sum(losses * is_last, places[:, 0], samples)
         return {LOG_LIKELIHOOD: -of_target}, {NEXT_ITEM: LossTerm(total, count, 1.0)}
 
     def user_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return self._states(self._known(features[self._history]), training=False)[:, -1]
+        return self._states(features, training=False)[:, -1]
 
     def target_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.gather(self.items, self._known(features[self._target]))
@@ -129,15 +153,17 @@ class SasRec(tf.Module):
         """The ids, with 0 for those outside the table."""
         return tf.where((ids >= 0) & (ids < self.items.shape[0]), ids, tf.zeros_like(ids))
 
-    def _states(self, history: tf.Tensor, training: bool) -> tf.Tensor:
+    def _states(self, features: Mapping[str, tf.Tensor], training: bool) -> tf.Tensor:
         """The state after each position of left-padded histories, float32 ``[B, L, width]``."""
-        is_item = history > 0
+        history = self._known(features[self._history])
+        is_item, begins = _starts(history)
         position = tf.cumsum(tf.cast(is_item, tf.int32), 1)
-        embedded = self.norm(look_up_dense(self.items, history) + look_up_dense(self.positions, position))
+        embedded = look_up_dense(self.items, history) + look_up_dense(self.positions, position)
+        if self.events:
+            embedded += self.events(features)
+        embedded = self.norm(embedded)
         length = history.shape[1]
         earlier = tf.constant(np.tri(length, dtype=bool))
-        # The beginning is the padding before the first item, if there is any.
-        begins = tf.concat([is_item[:, 1:], tf.ones_like(is_item[:, :1])], 1) & ~is_item
         visible = (is_item | begins)[:, tf.newaxis] & earlier
         embedded = self.dropout(tf.cast(embedded, self._dtype), training)
         return tf.cast(self.transformer(embedded, visible, training), tf.float32)
@@ -166,6 +192,32 @@ class SasRec(tf.Module):
         is_own = own[:, tf.newaxis] == tf.range(tf.shape(others.values)[0])
         is_other = counted & (wanted[:, tf.newaxis] != others.values)
         return tf.nn.sparse_softmax_cross_entropy_with_logits(own, tf.where(is_own | is_other, logits, _LEFT_OUT))
+
+
+def _starts(history: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Whether each position is an item, and whether it is the beginning: the padding before the first item."""
+    is_item = history > 0
+    return is_item, tf.concat([is_item[:, 1:], tf.ones_like(is_item[:, :1])], 1) & ~is_item
+
+
+def _of_next_day(history: tf.Tensor, days: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """An event of the user's next day for each position, drawn at random.
+
+    Args:
+        history: ``[B, L]``.
+        days: of the user, from each position to the target, ``[B, L]``.
+
+    Returns:
+        The place of the event, L for the target, ``[B, L]``; and whether there is one, which is not on the target's
+        day.
+    """
+    left = tf.concat([days, tf.zeros_like(days[:, :1])], 1)[:, tf.newaxis]
+    # Events are in the order of their days: those of the next day begin after all of this day and before.
+    first, end = (tf.reduce_sum(tf.cast(left >= (days - later)[:, :, tf.newaxis], tf.int32), 2) for later in (0, 1))
+    drawn = tf.cast(bits("next_day", (tf.shape(days)[0], days.shape[1])), tf.int64)
+    place = first + tf.cast(drawn % tf.cast(tf.maximum(end - first, 1), tf.int64), tf.int32)
+    is_item, begins = _starts(history)
+    return tf.minimum(place, history.shape[1]), (is_item | begins) & (days > 0)
 
 
 def _log_shares(spec: FeatureSpec, item: Feature, rows: int) -> tf.Tensor:

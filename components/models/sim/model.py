@@ -71,7 +71,9 @@ class Sim(EvolutionModel):
             found the item, above 0; 0 for an item not found; -1 for padding and items outside the searched part.
         """
         batch = self.inputs(features)
-        found = found_weights(self.inputs.embedding.tables, batch.long, batch.long_mask, batch.target, FOUND_ITEMS)
+        found = found_weights(
+            self.inputs.embedding.tables, batch.long, batch.long_mask, batch.target, FOUND_ITEMS, batch.long_events
+        )
         trimmed = self.channels.length - self.short_length - tf.shape(found)[1]
         return {WEIGHTS: tf.pad(found, [[0, 0], [trimmed, self.short_length]], constant_values=-1.0)}
 
@@ -92,7 +94,9 @@ class Sim(EvolutionModel):
 
     def _forward(self, batch: EmbeddedBatch, training: bool) -> _Forward:
         tables = self.inputs.embedding.tables
-        searched, attended, mean = search(tables, batch.long, batch.long_mask, batch.target, FOUND_ITEMS)
+        searched, attended, mean = search(
+            tables, batch.long, batch.long_mask, batch.target, FOUND_ITEMS, batch.long_events
+        )
         stage_one = self.stage_one(tf.concat([batch.target, searched, batch.user], -1), training)
         interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
         stage_two = self.stage_two(

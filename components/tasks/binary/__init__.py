@@ -47,8 +47,8 @@ class BinaryDecision:
     require_baseline: bool = param(
         True,
         "Promote a model only if its primary metric on the test split is above that of the built-in baseline by more "
-        "than chance: a logistic regression on counts of the history, or on click rates of the columns' values. Models "
-        "that are baselines themselves are exempt",
+        "than chance: a logistic regression on counts of the history, or on click rates of the columns' values; "
+        "with histories also above the popularity of the last days. Models that are baselines themselves are exempt",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from components.contract import PROBABILITY
-from components.metrics import CONFIDENCE, calibration, roc_bands
+from components.metrics import CONFIDENCE, FEWEST, calibration, rarer_units, roc_bands
 from components.report import Axis, Card, Figure, Line, Section, line_chart, spanning
 from components.tasks.binary.columns import BEST_COLUMN
 from components.tasks.controls import BASELINE
@@ -52,7 +52,7 @@ def sample_counts(metrics: Mapping[str, Any]) -> dict[str, str]:
     (tn, fp), (fn, tp) = confusion["matrix"]
     return {
         "test rows": f"{metrics['test_rows']:,}",
-        "test rows clicked": f"{metrics['test_positive_rate']:.2%}",
+        "test rows clicked": f"{metrics['test_positives']:,} ({metrics['test_positive_rate']:.2%})",
         f"called a click at {confusion['threshold']:g}": f"{tp:,} rightly, {fp:,} wrongly",
         "called no click": f"{tn:,} rightly, {fn:,} wrongly",
     }
@@ -129,13 +129,15 @@ COLUMN_CONTROLS = {
 
 
 def compared(ours: Scores, theirs: Scores, clusters: np.ndarray | None) -> list[Section]:
-    """ROC curves with confidence bands, their difference, and calibration.
+    """ROC curves with confidence bands, their difference, and calibration; none without enough of the rarer class.
 
     Args:
         theirs: the champion's scores of the same samples.
         clusters: cluster of each sample, such as its user; None for independent samples.
     """
     labels, probabilities, rival = ours.labels, ours.outputs[PROBABILITY], theirs.outputs[PROBABILITY]
+    if rarer_units(labels, clusters) < FEWEST:
+        return []
     bands = roc_bands(labels, probabilities, rival, clusters=clusters)
     rates, level = bands.false_positive_rate.tolist(), f"{100 * CONFIDENCE:g} % bootstrap bands"
     lines = [

@@ -14,7 +14,7 @@ import numpy as np
 
 from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec
-from components.metrics import CONFIDENCE
+from components.metrics import CONFIDENCE, FEWEST, rarer_units
 from components.metrics.delong import delong_difference
 from components.report import Figure, Row, Section, interval_chart, spanning
 from components.tasks.controls import Probe, Samples
@@ -26,8 +26,6 @@ DERIVED = "derived"
 # Columns that the chart shows.
 _SHOWN = 20
 _NAME = 20
-# Samples of each class below which no loss is measured.
-_FEWEST = 2
 
 
 def shuffled_columns(spec: FeatureSpec) -> tuple[Probe, ...]:
@@ -54,7 +52,7 @@ def shuffled(samples: Samples, features: tuple[str, ...], seed: int) -> dict[str
 def measure_importance(controlled: Controlled) -> dict[str, Any]:
     """``importance``: column, ``auc_loss``, ``low``, ``high`` (its interval), largest first; empty without columns."""
     labels = controlled.model.labels[controlled.column_rows] > 0
-    if not controlled.columns or not _FEWEST <= labels.sum() <= len(labels) - _FEWEST:
+    if not controlled.columns or rarer_units(labels) < FEWEST:
         return {}
     scores = controlled.model.outputs[PROBABILITY][controlled.column_rows]
     found: list[dict[str, Any]] = []

@@ -53,6 +53,7 @@ def measure_binary(labels: np.ndarray, probabilities: np.ndarray, clusters: np.n
         "test_calibration_ratio": calibrated.ratio,
         "test_positive_rate": float(labels.mean()),
         "test_rows": len(labels),
+        "test_positives": int(np.count_nonzero(labels)),
         "confusion": {"threshold": DECISION, "classes": ["not clicked", "clicked"], "matrix": confusion.tolist()},
     }
     curves = {

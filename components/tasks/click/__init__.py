@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from components.contract import PROBABILITY, Metric
 from components.feature_spec import Channel
@@ -13,7 +15,7 @@ from components.tasks.binary import BinaryDecision, BinaryEvaluation, require_bo
 from components.tasks.binary.columns import telling_column
 from components.tasks.binary.figures import compared
 from components.tasks.catalogue import CATALOGUE, CatalogueEvaluation
-from components.tasks.controls import below_baseline
+from components.tasks.controls import below_baseline, not_above_guessing
 from components.tasks.definition import Kept, Streaming, TaskDefinition
 from components.tasks.pairing import PairDecision
 from components.tasks.scores import Scores
@@ -31,7 +33,13 @@ class ClickEvaluation(CatalogueEvaluation, BinaryEvaluation):
 class ClickDecision(BinaryDecision, PairDecision):
     """Parameters of the register step."""
 
-    auc_floor: float = param(0.6, "A first model needs a test AUC above this to become champion", at_least=0, at_most=1)
+    auc_floor: float = param(
+        0.6,
+        "A first model needs a test AUC above this to become champion; unless it is below 0.5, every model needs one "
+        "above guessing by more than chance",
+        at_least=0,
+        at_most=1,
+    )
 
 
 def _streaming(training: bool, parameters: object) -> Streaming:
@@ -52,6 +60,14 @@ def _difference(
         seed=seed,
         clusters=ours.kept.get(USER),
     )
+
+
+_GUESSED = 0.5
+
+
+def _of_guessing(metrics: Mapping[str, Any]) -> list[str]:
+    low = metrics["test_auc_low"]
+    return not_above_guessing(metrics, AUC, _GUESSED, None if low is None else low - _GUESSED)
 
 
 TASK = TaskDefinition(
@@ -77,7 +93,8 @@ TASK = TaskDefinition(
     compared=lambda ours, theirs: compared(ours, theirs, ours.kept.get(USER)),
     floor=lambda parameters: parameters.auc_floor,
     controls=Lazy("components.tasks.click.controls:controls"),
-    remarks=lambda metrics: (*telling_column(metrics), *below_baseline(metrics, AUC)),
-    vetoes=lambda metrics, parameters: below_baseline(metrics, AUC) if parameters.require_baseline else (),
+    remarks=lambda metrics: (*telling_column(metrics), *_of_guessing(metrics), *below_baseline(metrics, AUC)),
+    vetoes=lambda metrics, parameters: _of_guessing(metrics) if parameters.auc_floor >= _GUESSED else (),
+    baseline_vetoes=lambda metrics, parameters: below_baseline(metrics, AUC) if parameters.require_baseline else (),
     catalogue=CATALOGUE,
 )

@@ -1,4 +1,4 @@
-"""What the task click is compared with: popularity, recency, and a logistic regression on such numbers."""
+"""What the task click is compared with: popularity, also of the last days, recency, and a logistic regression."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from components.feature_spec import Channel, FeatureSpec
-from components.feature_spec.values import read_counts, read_values
+from components.feature_spec.values import read_counts, read_recent, read_values
 from components.metrics import roc_auc
 from components.tasks.binary.columns import fit_logistic
-from components.tasks.controls import BASELINE, Samples
+from components.tasks.controls import BASELINE, RECENT_POPULARITY, Samples
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -83,6 +83,8 @@ class HistoryBaselines:
 
     - popularity: how often the candidate occurs, by the column ``count`` of its vocabulary, or else in the clicked
       samples of the first part of the training split;
+    - recent popularity: how often it does in the last days of training, by the column ``recent`` of its vocabulary;
+      popularity orders equal ones; left out without that column;
     - recency: the recency-weighted count of the candidate's category in the history (of the candidate itself, if items
       have no category), for the span that ranks the training samples best;
     - baseline: a logistic regression on the logarithms (ln(1 + x)) of all these counts, for every property and span,
@@ -96,6 +98,7 @@ class HistoryBaselines:
         self._spec, self._pairs = spec, tuple(pairs)
         self._label = spec.targets[0].name
         self._popularity = np.zeros(0)
+        self._recent: np.ndarray | None = None
         self._regression: Pipeline | None = None
         self._span = 0
 
@@ -109,6 +112,7 @@ class HistoryBaselines:
         return {}
 
     def fit(self, first: Iterable[Samples], second: Iterable[Samples]) -> None:
+        self._recent = read_recent(self._spec, self._pairs[0].target)
         known = _known_counts(self._spec, self._pairs[0])
         if known is None:
             self._popularity = self._counted(first)
@@ -125,9 +129,13 @@ class HistoryBaselines:
         targets = samples[self._pairs[0].target]
         if self._regression is None or not len(targets):
             return {}
-        columns = self._columns(samples)
+        columns, popularity = self._columns(samples), self._popularity[targets]
+        recent = {}
+        if self._recent is not None:
+            recent[RECENT_POPULARITY] = self._recent[targets] + popularity / (self._popularity.sum() + 1)
         return {
-            POPULARITY: self._popularity[targets],
+            POPULARITY: popularity,
+            **recent,
             RECENCY: columns[:, self._span],
             BASELINE: self._regression.decision_function(columns),
         }

@@ -28,7 +28,12 @@ def probes_of(spec: FeatureSpec) -> tuple[Probe, ...]:
     The negative history stays as it is.
     """
     held = set(spec.sources["test"].features)
-    history = tuple(name for name in spec.channels.get(Channel.POSITIVE, ()) if name in held)
+    history = tuple(
+        name
+        for channel in (Channel.POSITIVE, Channel.EVENTS)
+        for name in spec.channels.get(channel, ())
+        if name in held
+    )
     users = tuple(name for name in spec.channels.get(Channel.USER, ()) if name in held)
     probes = []
     if history:

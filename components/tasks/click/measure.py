@@ -14,10 +14,9 @@ from components.tasks.binary.measure import finite, measure_binary, measure_bina
 from components.tasks.click import AUC, USER
 from components.tasks.click.controls import auc_intervals
 from components.tasks.definition import Measured
+from components.tasks.groups import ADMITTED, ADMITTED_TITLES, HISTORY_BOUNDS, popularity_bounds
 from components.tasks.scores import Scores
 
-HISTORY_BOUNDS = (5, 10, 20, 50, 99)
-POPULARITY_GROUPS = 5
 CATEGORIES = 12
 
 
@@ -52,6 +51,8 @@ def measure_groups(scores: Scores) -> dict[str, list[dict[str, Any]]]:
         if name in kept:
             values = kept[name]
             groups[f"by_{name}"] = auc_by_bucket(scores.labels, probabilities, values, bounds(values), users)
+    if ADMITTED in kept:
+        groups["by_new_ids"] = _by_new_ids(scores, users)
     if "category" in kept:
         groups["by_category"] = _by_category(scores, users)
     return groups
@@ -76,13 +77,13 @@ def group_series(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str,
     return series
 
 
-def popularity_bounds(values: np.ndarray) -> list[int]:
-    """Upper bounds of groups: 0 first, then groups of about equal size; equal values share a group."""
-    occurring = values[values > 0]
-    if not len(occurring):
-        return [0]
-    shares = np.arange(1, POPULARITY_GROUPS) / POPULARITY_GROUPS
-    return [0, *np.unique(np.quantile(occurring, shares, method="lower")).astype(int).tolist()]
+def _by_new_ids(scores: Scores, users: np.ndarray | None) -> list[dict[str, Any]]:
+    """The samples with an id that got its row last night, and all others."""
+    others = 1 - scores.kept[ADMITTED]
+    groups = auc_by_group(scores.labels, scores.outputs[PROBABILITY], others, users)
+    return [
+        {"category": ADMITTED_TITLES[1 - key], **group} for key, group in zip(np.unique(others), groups, strict=True)
+    ]
 
 
 def _by_category(scores: Scores, users: np.ndarray | None) -> list[dict[str, Any]]:

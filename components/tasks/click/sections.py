@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from components.metrics import FEWEST
-from components.report import Axis, Card, Figure, Section, Story, bar_chart, table
+from components.report import Card, Figure, Section, Story, table
 from components.tasks.binary.columns import BEST_COLUMN
 from components.tasks.binary.figures import (
     COLUMN_CONTROLS,
@@ -22,9 +22,9 @@ from components.tasks.catalogue import catalogue_sections
 from components.tasks.click import AUC
 from components.tasks.click.baselines import POPULARITY, RECENCY
 from components.tasks.click.controls import EMPTY_HISTORY, OTHER_HISTORY, UNKNOWN_USER
-from components.tasks.controls import BASELINE
+from components.tasks.controls import BASELINE, RECENT_POPULARITY
 from components.tasks.definition import Measured
-from components.tasks.report import Control, controls_section, interval_card, range_name, simple_rule
+from components.tasks.report import Control, controls_section, interval_card, range_figures, simple_rule, true_figure
 
 HISTORY_CONTROLS = {
     BASELINE: Control(
@@ -40,6 +40,11 @@ HISTORY_CONTROLS = {
         "This one number does",
     ),
     POPULARITY: simple_rule("popularity alone", "How often the candidate occurs in the data.", "This one number does"),
+    RECENT_POPULARITY: simple_rule(
+        "popularity of the last days",
+        "How often the candidate occurs in the last popularity_days of the training data.",
+        "This one number does",
+    ),
     OTHER_HISTORY: Control(
         "another user's history",
         "The model, with histories exchanged between users.",
@@ -67,11 +72,11 @@ HISTORY_CONTROLS = {
 def story(measured: Measured) -> Story:
     """The report of a click-through-rate model."""
     metrics, curves = measured.metrics, measured.curves
-    auc, low, high = metrics["test_auc"], metrics["test_auc_low"], metrics["test_auc_high"]
+    auc = metrics["test_auc"]
     lead = (
         f"Given one clicked and one other sample, the model puts the clicked one first {100 * auc:.1f} times in 100. "
-        f"With {metrics['test_rows']:,} test samples, the true figure lies between {100 * low:.1f} and "
-        f"{100 * high:.1f} ({100 * metrics['test_auc_confidence']:.0f} % confidence)."
+        f"With {metrics['test_rows']:,} test samples, {metrics['test_positives']:,} of them clicked, "
+        f"{true_figure(metrics, 'test_auc', lambda end: f'{100 * end:.1f}')}."
     )
     ranking = Section(
         "Ranking",
@@ -111,38 +116,40 @@ def _groups(metrics: Mapping[str, Any]) -> Section:
         "groups are harder by themselves: compare two models on a group rather than two groups. One with fewer than "
         f"{FEWEST} users (or samples, where the data have no users) of either class shows no AUC.",
         [
-            *_ranges(
+            *range_figures(
                 metrics.get("by_history_length") or (),
+                AUC,
+                0.5,
                 "AUC by length of history",
                 "items in the history",
                 "What the model gains from knowing more of a user; 0.5 is guessing.",
             ),
-            *_ranges(
+            *range_figures(
                 metrics.get("by_popularity") or (),
+                AUC,
+                0.5,
                 "AUC by popularity of the candidate",
                 "times in the histories of the test samples",
                 "From candidates that no history has to the most frequent ones, in groups of about equally many "
                 "samples; 0.5 is guessing.",
             ),
-            *_categories(metrics.get("by_category") or ()),
+            *_categories(
+                metrics.get("by_category") or (),
+                "AUC by category of the candidate",
+                "category",
+                "Every category of the test samples.",
+            ),
+            *_categories(
+                metrics.get("by_new_ids") or (),
+                "AUC on newly admitted ids",
+                "samples",
+                "Samples with an id that got its row of an embedding table last night, and all others.",
+            ),
         ],
     )
 
 
-def _ranges(groups: Sequence[Mapping[str, Any]], title: str, x: str, note: str) -> Iterable[Figure]:
-    if not any(_is_known(group) for group in groups):
-        return
-    names = [range_name(group) for group in groups]
-    values = [group["auc"] if _is_known(group) else None for group in groups]
-    bands = [(group["low"], group["high"]) if _is_known(group) else None for group in groups]
-    notes = [f"{group['rows']:,} rows" if _is_known(group) else f"{group['rows']:,}: too few" for group in groups]
-    ends = [end for band in bands if band for end in band]
-    low, high = min(0.5, *ends), max(ends)
-    chart = bar_chart(names, values, notes, x, Axis("AUC", low, high + (high - low) * 0.12), bands)
-    yield Figure(title, chart, note)
-
-
-def _categories(groups: Sequence[Mapping[str, Any]]) -> Iterable[Figure]:
+def _categories(groups: Sequence[Mapping[str, Any]], title: str, what: str, note: str) -> Iterable[Figure]:
     if not any(_is_known(group) for group in groups):
         return
     rows = [
@@ -156,11 +163,11 @@ def _categories(groups: Sequence[Mapping[str, Any]]) -> Iterable[Figure]:
         for group in groups
     ]
     yield Figure(
-        "AUC by category of the candidate",
-        table(("category", "rows", "clicked", "AUC", "band"), rows),
+        title,
+        table((what, "rows", "clicked", "AUC", "band"), rows),
         "The categories with most test samples. The last row pools all others, so it also ranks across categories."
         if "pooled" in groups[-1]
-        else "Every category of the test samples.",
+        else note,
     )
 
 

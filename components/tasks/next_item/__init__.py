@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from components.lazy import Lazy
 from components.metrics import Interval, mean_interval
 from components.parameters import param
 from components.tasks.catalogue import CATALOGUE, CatalogueEvaluation, discounted_gains
-from components.tasks.controls import below_baseline
+from components.tasks.controls import RECENT_POPULARITY, against_baseline, beats_baseline, below_baseline
 from components.tasks.definition import Kept, TaskDefinition
 from components.tasks.pairing import PairDecision
 from components.tasks.scores import Scores
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-USER = "user"
-NDCG = Metric("ndcg", "NDCG@K")
-HIT_RATE = Metric("hr", "HR@K")
+USER, HISTORY, POPULARITY, KNOWN = "user", "history_length", "popularity", "known_user"
+NDCG = Metric("ndcg", "NDCG@K", k="list_length")
+HIT_RATE = Metric("hr", "HR@K", k="list_length")
 # The model's output that the task reads: the rank of the target among all items, from 1.
 RANK = "rank"
 # What to do where the baseline is as good as a model.
-COUNT_PAIRS = "the model item_knn counts pairs of items, too, trains in seconds and can be published"
+COUNT_PAIRS = "item_knn, if this is another model, counts pairs of items, too, trains in seconds and can be published"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class NextItemDecision(PairDecision):
     beat_baseline: bool = param(
         True,
         "Promote a model only if its NDCG@K is above that of the built-in baseline, what follows the newest items of a "
-        "history, by more than chance",
+        "history, and that of the popularity of the last days, by more than chance",
     )
     ndcg_floor: float = param(0.0, "A first model needs a test NDCG@K above this", at_least=0, at_most=1)
 
@@ -81,6 +81,14 @@ def _gains(scores: Scores, parameters: NextItemEvaluation) -> np.ndarray:
     return discounted_gains(scores.outputs[RANK][chosen_samples(scores)], parameters.list_length)
 
 
+def _remarks(metrics: Mapping[str, Any]) -> list[str]:
+    metric = NDCG.at(metrics)
+    end = "" if beats_baseline(metrics, NDCG) else f"; {COUNT_PAIRS}"
+    first = [f"{each}{end}" for each in against_baseline(metrics, metric)]
+    is_recent_enough = beats_baseline(metrics, NDCG, RECENT_POPULARITY)
+    return first + ([] if is_recent_enough else against_baseline(metrics, metric, RECENT_POPULARITY))
+
+
 def _difference(
     ours: Scores, theirs: Scores, parameters: NextItemEvaluation, samples: int, confidence: float, seed: int
 ) -> Interval:
@@ -101,7 +109,12 @@ TASK = TaskDefinition(
     evaluation=NextItemEvaluation,
     decision=NextItemDecision,
     defaults={"registered_model": "kfrec-retrieval", "refit": True},
-    kept=(Kept(USER, Channel.USER, told_apart_by=Channel.POSITIVE, exact_only=True),),
+    kept=(
+        Kept(USER, Channel.USER, told_apart_by=Channel.POSITIVE, exact_only=True),
+        Kept(KNOWN, Channel.USER, trained=True, exact_only=True),
+        Kept(HISTORY, Channel.POSITIVE, counted=True, exact_only=True),
+        Kept(POPULARITY, Channel.TARGET, trained=True, exact_only=True),
+    ),
     serve=_serve,
     streaming=Lazy("components.tasks.next_item.streaming:RankMetrics"),
     require=_require,
@@ -111,7 +124,9 @@ TASK = TaskDefinition(
     difference=_difference,
     floor=lambda parameters: parameters.ndcg_floor,
     controls=Lazy("components.tasks.next_item.baselines:controls"),
-    remarks=lambda metrics: [f"{each}; {COUNT_PAIRS}" for each in below_baseline(metrics, NDCG)],
-    vetoes=lambda metrics, parameters: below_baseline(metrics, NDCG) if parameters.beat_baseline else (),
+    remarks=_remarks,
+    baseline_vetoes=lambda metrics, parameters: (
+        below_baseline(metrics, NDCG.at(metrics)) if parameters.beat_baseline else ()
+    ),
     catalogue=CATALOGUE,
 )

@@ -1,4 +1,4 @@
-"""What the task next_item is compared with: popularity, and what other users chose after the same items."""
+"""What the task next_item is compared with: popularity, also of the last days, and what others chose after the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from components.contract import LONGEST_LIST
 from components.feature_spec import Channel, Feature, FeatureSpec
-from components.tasks.controls import BASELINE, Controls, Samples
+from components.feature_spec.values import read_recent
+from components.tasks.controls import BASELINE, RECENT_POPULARITY, Controls, Samples
 from components.tasks.next_item import RANK, NextItemEvaluation
 
 POPULARITY = "popularity"
@@ -28,6 +29,8 @@ class NextItemBaselines:
     """Ranks of the target among all items; those of the history are left out, unless the data keep seen items.
 
     - popularity: by how often each item occurs in the training samples;
+    - recent popularity: by how often it does in the last days of training, by the column ``recent`` of its vocabulary;
+      popularity orders equal ones;
     - baseline: by what followed the newest items of the history there: with ``c(i, j)`` the times that j followed i
       within three items, nearer ones counting more, and i itself only where seen items are kept,
 
@@ -42,7 +45,8 @@ class NextItemBaselines:
         vocabulary = spec.vocabulary_of(target.name)
         self._unknown = vocabulary.unknown if vocabulary else 0
         self._learns_histories, self._keeps_seen = spec.learns_histories, spec.keeps_seen
-        self._popularity = np.zeros(0)
+        self._spec, self._popularity = spec, np.zeros(0)
+        self._recent: np.ndarray | None = None
         self._followers: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @property
@@ -54,6 +58,7 @@ class NextItemBaselines:
         return {}
 
     def fit(self, first: Iterable[Samples], second: Iterable[Samples]) -> None:
+        self._recent = read_recent(self._spec, self._target)
         counts, keys, weights = np.zeros(self._rows), [], []
         for samples in chain(first, second):
             events = self._events(samples)
@@ -79,17 +84,21 @@ class NextItemBaselines:
         if self._followers is None:
             return {}
         history, target = self._cleaned(samples[self._history]), self._cleaned(samples[self._target])
-        by_popularity, by_pairs = np.zeros(len(target)), np.zeros(len(target))
+        ranks = {name: np.zeros(len(target)) for name in (POPULARITY, RECENT_POPULARITY, BASELINE)}
+        if self._recent is None:
+            del ranks[RECENT_POPULARITY]
         step = max(1, _SCORES // self._rows)
         for first in range(0, len(target), step):
             part = slice(first, first + step)
-            # Below any weight of a pair, so that it only orders what no pair does.
-            popularity = np.broadcast_to(self._popularity, (len(target[part]), self._rows))
-            by_popularity[part] = self._ranks(popularity, history[part], target[part])
-            by_pairs[part] = self._ranks(
-                self._pair_scores(history[part]) + 1e-9 * popularity, history[part], target[part]
-            )
-        return {POPULARITY: by_popularity, BASELINE: by_pairs}
+            # Below any count or weight of a pair, so that it only orders what these do not.
+            least = 1e-9 * self._popularity
+            scores = {POPULARITY: self._popularity, BASELINE: self._pair_scores(history[part]) + least}
+            if self._recent is not None:
+                scores[RECENT_POPULARITY] = self._recent + least
+            for name, of_items in scores.items():
+                of_users = np.broadcast_to(of_items, (len(target[part]), self._rows))
+                ranks[name][part] = self._ranks(of_users, history[part], target[part])
+        return ranks
 
     def _events(self, samples: Samples) -> np.ndarray:
         """The newest items of each history and the target, ``[n, at most 21]``, 0 for unknown ones."""

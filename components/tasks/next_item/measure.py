@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,18 @@ from components.metrics import CONFIDENCE, mean_interval
 from components.tasks.catalogue import discounted_gains, hits
 from components.tasks.controls import Intervals, mean_intervals, measure_controls
 from components.tasks.definition import Measured
-from components.tasks.next_item import NDCG, RANK, NextItemEvaluation, chosen_samples, chosen_users
+from components.tasks.groups import ADMITTED, ADMITTED_TITLES, HISTORY_BOUNDS, popularity_bounds
+from components.tasks.next_item import (
+    HISTORY,
+    KNOWN,
+    NDCG,
+    POPULARITY,
+    RANK,
+    USER,
+    NextItemEvaluation,
+    chosen_samples,
+    chosen_users,
+)
 from components.tasks.scores import Scores
 
 # The lists of the curve, which end near the length of a first stage's list.
@@ -38,9 +49,52 @@ def measure(scores: Scores, parameters: NextItemEvaluation) -> Measured:
         metrics |= mean_interval(values, samples=RESAMPLES, clusters=users).metrics(f"test_{name}")
     if scores.controlled is not None and chosen_samples(scores.controlled.model).any():
         metrics |= measure_controls(scores.controlled, NDCG, partial(gain_intervals, k))
+    groups = measure_groups({name: values[chosen] for name, values in scores.kept.items()}, ranks, k)
     found = [float(hits(ranks, length).mean()) for length in _LENGTHS]
     series = {"hr_by_k/hr": list(zip(_LENGTHS, found, strict=True))}
-    return Measured(metrics, {"hits": {"k": list(_LENGTHS), "model": found}}, series)
+    return Measured(metrics | groups, {"hits": {"k": list(_LENGTHS), "model": found}}, series)
+
+
+def measure_groups(kept: Mapping[str, np.ndarray], ranks: np.ndarray, k: int) -> dict[str, Any]:
+    """NDCG@K and HR@K by length of the history, by popularity of the chosen item in the training data, and of users
+    that the training knows and of new ones, and of those with ids of last night; and the shares of new items and
+    users.
+
+    Args:
+        kept: the task's columns of the samples with a chosen item.
+    """
+    metrics: dict[str, Any] = {}
+    for name, bounds in ((HISTORY, lambda values: HISTORY_BOUNDS), (POPULARITY, popularity_bounds)):
+        if name in kept:
+            group = np.searchsorted(bounds(kept[name]), kept[name])
+            metrics[f"by_{name}"] = [
+                {"from": int(kept[name][rows].min()), "to": int(kept[name][rows].max()), **_group(kept, ranks, rows, k)}
+                for rows in (group == each for each in np.unique(group))
+            ]
+    if POPULARITY in kept:
+        metrics["test_new_items"] = float((kept[POPULARITY] == 0).mean())
+    if KNOWN in kept:
+        is_new = kept[KNOWN] == 0
+        metrics["test_new_users"] = float(is_new.mean())
+        users = (("returning", ~is_new), ("new", is_new))
+        metrics["by_user"] = [{"users": name, **_group(kept, ranks, of, k)} for name, of in users if of.any()]
+    if ADMITTED in kept:
+        groups = [(title, kept[ADMITTED] == value) for value, title in ADMITTED_TITLES.items()]
+        metrics["by_new_ids"] = [{"category": title, **_group(kept, ranks, of, k)} for title, of in groups if of.any()]
+    return metrics
+
+
+def _group(kept: Mapping[str, np.ndarray], ranks: np.ndarray, rows: np.ndarray, k: int) -> dict[str, Any]:
+    """The metrics of some samples; low and high are None without an interval."""
+    gains = discounted_gains(ranks[rows], k)
+    ends = mean_interval(gains, samples=RESAMPLES, clusters=kept[USER][rows] if USER in kept else None).metrics("")
+    return {
+        "rows": len(gains),
+        "ndcg": float(gains.mean()),
+        "low": ends["_low"],
+        "high": ends["_high"],
+        "hr": float(hits(ranks[rows], k).mean()),
+    }
 
 
 def gain_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Intervals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from components.contract import Metric
@@ -42,7 +43,13 @@ class AnswerDecision:
     require_answers: bool = param(
         True, "Promote a model only if its F1 is above that of leaving all questions unanswered by more than chance"
     )
-    f1_floor: float = param(0.1, "A first model needs a test F1 above this to become champion", at_least=0, at_most=1)
+    f1_floor: float = param(
+        0.1,
+        "A first model needs a test F1 above that of leaving all questions unanswered by more than this to become "
+        "champion",
+        at_least=0,
+        at_most=1,
+    )
 
 
 _f1 = Lazy("components.tasks.question_answering.measure:f1_of")
@@ -73,7 +80,8 @@ def _difference(
 
 def _below_no_answers(metrics: Mapping[str, Any]) -> Sequence[str]:
     empty = metrics["test_f1_of_no_answers"]
-    if not empty or metrics["test_f1_low"] > empty:
+    low = metrics["test_f1_low"]
+    if low is not None and low > empty:
         return ()
     return (
         f"its F1 of {metrics['test_f1']:.4f} is not above that of leaving all questions unanswered ({empty:.4f}) by "
@@ -109,6 +117,7 @@ TASK = TaskDefinition(
     value=lambda scores, parameters: float(_f1(scores, parameters).mean()),
     difference=_difference,
     floor=lambda parameters: parameters.f1_floor,
+    guessing=itemgetter("test_f1_of_no_answers"),
     remarks=_remarks,
     vetoes=lambda metrics, parameters: _below_no_answers(metrics) if parameters.require_answers else (),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.report import Axis, Card, Figure, Line, Section, Story, bar_chart, line_chart, spanning
 from components.tasks.definition import Measured
-from components.tasks.report import interval_card
+from components.tasks.report import interval_card, true_figure
 
 _LARGEST_ODDS = 100.0
 
@@ -17,9 +17,8 @@ def story(measured: Measured) -> Story:
     metrics = measured.metrics
     lead = (
         "F1 compares the words of an answer with those of the accepted ones, EM asks for all of them; articles, case "
-        f"and punctuation do not count. With {metrics['test_questions']:,} questions, the true F1 lies between "
-        f"{metrics['test_f1_low']:.4f} and {metrics['test_f1_high']:.4f} "
-        f"({100 * metrics['test_confidence']:.0f} % confidence)."
+        f"and punctuation do not count. With {metrics['test_questions']:,} questions, "
+        f"{true_figure(metrics, 'test_f1', '{:.4f}'.format, 'F1')}."
     )
     if metrics["test_questions_unanswerable"]:
         lead += f" Leaving all questions unanswered gives {metrics['test_f1_of_no_answers']:.4f}."

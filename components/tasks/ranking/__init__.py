@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from components.metrics import Interval, RankedGroups, mean_interval
 from components.parameters import param
 from components.tasks.binary import BinaryDecision, BinaryEvaluation, require_both_classes, served
 from components.tasks.binary.figures import compared
-from components.tasks.controls import below_baseline
+from components.tasks.controls import below_baseline, not_above_guessing
 from components.tasks.definition import Kept, TaskDefinition
 from components.tasks.scores import Scores
 
 GROUP = "group"
-MAP = Metric("map", "MAP@k", of_groups=True)
+MAP = Metric("map", "MAP@k", of_groups=True, k="map_k")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,11 @@ class RankingDecision(BinaryDecision):
     """Parameters of the register step."""
 
     map_floor: float = param(
-        0.5, "A first model needs a test MAP@k above this to become champion", at_least=0, at_most=1
+        0.01,
+        "A first model needs a test MAP@k above that of guessing by more than this to become champion; unless it is "
+        "negative, every model needs one above guessing by more than chance",
+        at_least=-1,
+        at_most=1,
     )
 
 
@@ -64,14 +69,8 @@ def _require(scores: Scores, source: object) -> None:
 
 def _of_guessing(metrics: Mapping[str, Any]) -> Sequence[str]:
     """One sentence if the model ranks no better than guessing, whose MAP is high where most samples are clicked."""
-    guessed = metrics["test_map_of_guessing"]
-    if metrics["test_map"] > guessed:
-        return ()
-    return (f"the test {MAP.label} {metrics['test_map']:.4f} is not above that of guessing, {guessed:.4f}",)
-
-
-def _vetoes(metrics: Mapping[str, Any], parameters: RankingDecision) -> Sequence[str]:
-    return (*_of_guessing(metrics), *(below_baseline(metrics, MAP) if parameters.require_baseline else ()))
+    guessed, low = metrics["test_map_of_guessing"], metrics["test_map_above_guessing_low"]
+    return not_above_guessing(metrics, MAP.at(metrics), guessed, low)
 
 
 def _precisions(scores: Scores, k: int) -> np.ndarray:
@@ -109,7 +108,11 @@ TASK = TaskDefinition(
     difference=_difference,
     compared=lambda ours, theirs: compared(ours, theirs, ours.kept[GROUP]),
     floor=lambda parameters: parameters.map_floor,
+    guessing=itemgetter("test_map_of_guessing"),
     controls=Lazy("components.tasks.ranking.measure:controls"),
-    remarks=lambda metrics: (*_of_guessing(metrics), *below_baseline(metrics, MAP)),
-    vetoes=_vetoes,
+    remarks=lambda metrics: (*_of_guessing(metrics), *below_baseline(metrics, MAP.at(metrics))),
+    vetoes=lambda metrics, parameters: _of_guessing(metrics) if parameters.map_floor >= 0 else (),
+    baseline_vetoes=lambda metrics, parameters: (
+        below_baseline(metrics, MAP.at(metrics)) if parameters.require_baseline else ()
+    ),
 )

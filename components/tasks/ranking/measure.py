@@ -56,6 +56,7 @@ def measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
         "test_map_confidence": CONFIDENCE,
         "test_map_k": k,
         "test_map_of_guessing": float(by_chance.mean()),
+        **mean_interval(precision - by_chance).metrics("test_map_above_guessing"),
         "test_groups": len(ranked.groups),
         "test_groups_left_out": ranked.left_out,
         **binary.metrics,

@@ -18,17 +18,17 @@ from components.tasks.binary.figures import (
 from components.tasks.binary.importance import importance_section
 from components.tasks.definition import Measured
 from components.tasks.ranking import MAP
-from components.tasks.report import controls_section, interval_card, range_name
+from components.tasks.report import controls_section, interval_card, range_name, true_figure
 
 
 def story(measured: Measured) -> Story:
     """The report of a ranking model."""
     metrics, curves = measured.metrics, measured.curves
-    k, value, low, high = (metrics[f"test_map{part}"] for part in ("_k", "", "_low", "_high"))
+    k, value = metrics["test_map_k"], metrics["test_map"]
     lead = (
         f"MAP@{k} is 1 where the clicked sample of each group stands first, 1/2 where it stands second, and so on; "
-        f"guessing gives {metrics['test_map_of_guessing']:.4f}. With {metrics['test_groups']:,} groups, the true "
-        f"figure lies between {low:.4f} and {high:.4f} ({100 * metrics['test_map_confidence']:.0f} % confidence)."
+        f"guessing gives {metrics['test_map_of_guessing']:.4f}. With {metrics['test_groups']:,} groups, "
+        f"{true_figure(metrics, 'test_map', '{:.4f}'.format)}."
     )
     within = Section(
         "Within groups",
@@ -50,7 +50,7 @@ def story(measured: Measured) -> Story:
         _cards(metrics),
         [importance_section(metrics), within, overall, probabilities_section(curves, metrics)],
         {**sample_counts(metrics), **groups},
-        [controls_section(metrics, MAP, COLUMN_CONTROLS, metrics["test_map_of_guessing"])],
+        [controls_section(metrics, MAP.at(metrics), COLUMN_CONTROLS, metrics["test_map_of_guessing"])],
     )
 
 

@@ -11,7 +11,7 @@ from components.errors import KfrecError
 from components.lazy import Lazy
 from components.metrics import CONFIDENCE
 from components.parameters import param
-from components.tasks.controls import below_baseline
+from components.tasks.controls import NO_INTERVAL, below_baseline
 from components.tasks.definition import Streaming, TaskDefinition
 from components.tasks.scores import Scores
 from components.text.outputs import CORRUPTED, MASKED, MASKED_CORRECT, MASKED_LOSS, REPLACED, REPLACED_LOGIT
@@ -78,20 +78,17 @@ def _require(scores: Scores, source: object) -> None:
 def _not_above_chance(metrics: Mapping[str, Any]) -> list[str]:
     """One sentence if the discriminator does not rank replaced tokens above the others by more than chance."""
     low = metrics["test_auc_low"]
-    if low > 0.5:
+    if low is not None and low > 0.5:
         return []
+    ends = NO_INTERVAL if low is None else f"{100 * CONFIDENCE:g} % interval from {low:.4f}"
     return [
-        f"the model does not tell replaced tokens from original ones: test AUC {metrics['test_auc']:.4f} "
-        f"({100 * CONFIDENCE:g} % interval from {low:.4f}), where guessing gives 0.5"
+        f"the model does not tell replaced tokens from original ones: test AUC {metrics['test_auc']:.4f} ({ends}), "
+        "where guessing gives 0.5"
     ]
 
 
 def _remarks(metrics: Mapping[str, Any]) -> Sequence[str]:
     return _not_above_chance(metrics) or below_baseline(metrics, AUC)
-
-
-def _vetoes(metrics: Mapping[str, Any], parameters: ReplacedTokenDecision) -> Sequence[str]:
-    return _remarks(metrics) if parameters.require_baseline else _not_above_chance(metrics)
 
 
 TASK = TaskDefinition(
@@ -115,6 +112,7 @@ TASK = TaskDefinition(
     difference=Lazy("components.tasks.replaced_token.measure:loss_difference"),
     floor=lambda parameters: parameters.loss_ceiling,
     remarks=_remarks,
-    vetoes=_vetoes,
+    vetoes=lambda metrics, parameters: _not_above_chance(metrics),
+    baseline_vetoes=lambda metrics, parameters: below_baseline(metrics, AUC) if parameters.require_baseline else (),
     controls=Lazy("components.tasks.replaced_token.baselines:controls"),
 )

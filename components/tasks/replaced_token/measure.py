@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from components.metrics import CONFIDENCE, Interval, auc_interval, roc_auc, roc_curve
+from components.metrics import CONFIDENCE, Interval, auc_interval, percentile_ends, roc_auc, roc_curve
 from components.tasks.controls import measure_controls
 from components.tasks.definition import Measured
 from components.tasks.replaced_token import AUC
@@ -86,7 +86,7 @@ def loss_difference(
 def loss_interval(
     models: Sequence[np.ndarray], *, samples: int = 1000, confidence: float = CONFIDENCE, seed: int = 0
 ) -> Interval:
-    """Percentile bootstrap interval of a model's loss, or of the difference of two on the same draws of texts.
+    """Bootstrap interval of a model's loss, or of the difference of two on the same draws of texts.
 
     Args:
         models: ``loss_sums`` of one model, or of two whose difference is taken.
@@ -96,11 +96,8 @@ def loss_interval(
     for first in range(0, samples, at_once := max(1, _DRAWN_AT_ONCE // texts)):
         times = random.multinomial(texts, np.full(texts, 1 / texts), size=min(at_once, samples - first))
         drawn.append(_difference([losses_of(times @ sums) for sums in models]))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(np.concatenate(drawn), [tail, 1 - tail])
-    return Interval(
-        float(_difference([losses_of(sums.sum(0)) for sums in models])), float(low), float(high), units=texts
-    )
+    ends = percentile_ends(np.concatenate(drawn), texts, confidence)
+    return Interval(float(_difference([losses_of(sums.sum(0)) for sums in models])), *ends, units=texts)
 
 
 def _difference(losses: Sequence[np.ndarray]) -> np.ndarray:

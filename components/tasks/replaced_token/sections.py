@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.metrics import CONFIDENCE
 from components.report import Axis, Card, Figure, Line, Section, Story, line_chart
 from components.tasks.controls import BASELINE
 from components.tasks.definition import Measured
 from components.tasks.replaced_token import AUC
 from components.tasks.replaced_token.baselines import BIGRAM, UNIGRAM
-from components.tasks.report import Control, controls_section, interval_card, simple_rule
+from components.tasks.report import Control, controls_section, interval_card, simple_rule, true_figure
 from components.text.outputs import REPLACED_WEIGHT
 
 _UNIT = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -40,16 +39,16 @@ _SAW = "the tokens that replace others in one half of the test texts to score th
 def story(measured: Measured) -> Story:
     """The report."""
     metrics = measured.metrics
-    loss, low, high = (metrics[f"test_loss{part}"] for part in ("", "_low", "_high"))
+    loss = metrics["test_loss"]
     lead = (
         f"The loss is that of the generator, which fills masked tokens in, plus {REPLACED_WEIGHT:g} times that of the "
         f"discriminator, which tells replaced tokens from original ones. Of {metrics['test_tokens']:,} tokens in "
         f"{metrics['test_rows']:,} held-out texts, {metrics['test_masked_tokens']:,} were masked and "
-        f"{100 * metrics['test_replaced_share']:.1f} % replaced. The true loss lies between {low:.3f} and {high:.3f} "
-        f"({100 * CONFIDENCE:g} % confidence)."
+        f"{100 * metrics['test_replaced_share']:.1f} % replaced. With so many texts, "
+        f"{true_figure(metrics, 'test_loss', '{:.3f}'.format, 'loss')}."
     )
     cards = [
-        Card("Loss", loss, f"{low:.3f} to {high:.3f}", True),
+        interval_card("Loss", metrics, "test_loss", main=True, decimals=3),
         interval_card("Replaced-token AUC", metrics, "test_auc"),
         Card("Masked-token accuracy", metrics["test_masked_accuracy"], "likeliest token is the original"),
         Card("Generator's loss", metrics["test_generator_loss"], "nats a masked token"),

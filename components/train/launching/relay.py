@@ -106,6 +106,8 @@ class Relay:
         elif event["kfrec"] == "error":
             kind = Unreachable if event.get("unreachable") else KfrecError
             self.error = self.error or kind(event["message"])
+        if event["kfrec"] == "warning":
+            emit("warning", step=event["step"], about=event["about"], message=event["message"])
         if event["kfrec"] == "measured":
             self._measured(event["step"], event["metrics"])
         if event["kfrec"] == "epoch":

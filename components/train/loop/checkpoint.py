@@ -2,7 +2,8 @@
 
 Each rank writes its shards of sharded tables to separate files first. TensorFlow writes a checkpoint under temporary
 names, and the list of checkpoints is replaced last, so an interrupted save leaves the previous checkpoint valid. The
-newest checkpoints are kept, and that of the best epoch, which the newest one names in its progress.
+newest checkpoints are kept, and those of the best epochs, which they name in their progress: each can be resumed if
+newer ones are damaged.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from components.models import Model
 from components.models.optimizers.groups import Optimizers
 from components.models.optimizers.slots import STEPS
 from components.models.tables.placement import whole_shape
+from components.progress import warn
 from components.train.loop.averages import AVERAGE, Averages
-from components.train.loop.listing import read_list, write_list
+from components.train.loop.listing import complete_names, read_list, write_list
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.progress import FORMAT, ProgressState, TrainingProgress
-from components.train.loop.shards import layout_of, read_parts, remove_parts, write_parts
+from components.train.loop.shards import layout_of, read_parts, remove_parts, require_readable_parts, write_parts
 from components.train.loop.state import VARIABLES, disk_errors, named_state_of
+from components.train.loop.turnover import Rows, starting_afresh
 from components.train.results import CHECKPOINT
 
 KEEP = 3
@@ -70,6 +73,7 @@ class Checkpoints:
         self.layout = layout_of(self._variables)
         self._checkpoint = _replicated(self._variables, (), self._state)
         self._names = read_list(folder) if rank == 0 else []
+        self._best_of: dict[str, str] = {}
 
     def save_parts(self, progress: TrainingProgress) -> None:
         """Writes this rank's shards, on every rank before ``save``."""
@@ -82,7 +86,7 @@ class Checkpoints:
         return str(self._folder / name) if name else ""
 
     def save(self, progress: TrainingProgress, totals: Sequence[np.ndarray]) -> list[str]:
-        """Writes the checkpoint ``ckpt-<steps done>`` and removes all but the newest ones and the best epoch's.
+        """Writes the checkpoint ``ckpt-<steps done>`` and removes all but the newest ones and their best epochs'.
 
         Args:
             totals: of this epoch's metrics, over all ranks.
@@ -93,7 +97,9 @@ class Checkpoints:
         self._state.progress, self._state.totals = progress, list(totals)
         earlier = [name for name in self._names if name != progress.name]
         newest = [*earlier, progress.name][-KEEP:]
-        names = [name for name in earlier if name == progress.best and name not in newest] + newest
+        self._best_of[progress.name] = progress.best
+        best = {self._best_of.get(name) for name in newest}
+        names = [name for name in earlier if name in best and name not in newest] + newest
         self._folder.mkdir(parents=True, exist_ok=True)
         with disk_errors(self._folder):
             self._checkpoint.write(self.prefix(progress.name))
@@ -142,14 +148,19 @@ class Checkpoints:
             KfrecError: a file is missing or damaged.
         """
         _restore(prefix, progress, self._variables, self._rank == 0, self._state)
+        self._best_of[Path(prefix).name] = progress.best
         return self._state.totals
 
-    def continue_from(self, prefix: str, progress: TrainingProgress) -> None:
+    def continue_from(self, prefix: str, progress: TrainingProgress, afresh: Rows) -> None:
         """As ``restore``, the weights and the optimizers' moments alone, of another training of the same model.
 
         Step counters of the optimizers, loss scale and averages keep their values.
+
+        Args:
+            afresh: rows of tables that are left as they are.
         """
-        _restore(prefix, progress, self._continued, self._rank == 0)
+        with starting_afresh(afresh, self._continued, MODEL):
+            _restore(prefix, progress, self._continued, self._rank == 0)
 
     @property
     def _continued(self) -> dict[str, tf.Variable]:
@@ -184,23 +195,56 @@ def find_scored(path: str) -> str:
 
 
 def find_checkpoint(path: str, parameter: str = "load_checkpoint_path") -> str:
-    """The newest checkpoint at ``path``: a folder of checkpoints, a model folder, or one checkpoint's prefix.
+    """The newest readable checkpoint at ``path``: a folder of checkpoints, a model folder, or one checkpoint's prefix.
+
+    A line tells of newer ones that are damaged.
 
     Args:
         parameter: that names it, for messages.
 
     Raises:
-        KfrecError: there is no checkpoint.
+        KfrecError: there is no checkpoint, or none is readable.
     """
-    # A model's folder first: TensorFlow warns of one where it expects the file of that name.
     for folder in (Path(path) / CHECKPOINT, Path(path)):
-        with _explaining_damage(f"{folder}/checkpoint"):
-            latest = tf.train.latest_checkpoint(str(folder)) if folder.is_dir() else None
-        if latest is not None:
-            return latest
+        if prefixes := [str(folder / name) for name in complete_names(folder)]:
+            return _newest_readable(prefixes)
     if Path(f"{path}.index").is_file():
         return path
     raise KfrecError(f"{parameter} {path}: no checkpoint here; give a folder with a training's checkpoints")
+
+
+def _newest_readable(prefixes: Sequence[str]) -> str:
+    """The first of these checkpoints, the newest first, of which every value can be read.
+
+    Raises:
+        KfrecError: what is wrong with the newest, if all are damaged.
+    """
+    skipped: list[KfrecError] = []
+    for prefix in prefixes:
+        try:
+            _require_readable(prefix)
+        except KfrecError as error:
+            skipped.append(error)
+            continue
+        if skipped:
+            told = "; ".join(str(error).partition("; ")[0] for error in skipped)
+            warn("train", "a damaged checkpoint", f"{told}: skipped, {Path(prefix).name} is taken instead")
+        return prefix
+    raise skipped[0]
+
+
+def _require_readable(prefix: str) -> None:
+    """Reads a checkpoint, which TensorFlow compares with its checksums.
+
+    Raises:
+        KfrecError: it is damaged, or not a checkpoint of this workflow.
+    """
+    progress = read_progress(prefix)
+    with _explaining_damage(prefix):
+        reader = tf.train.load_checkpoint(prefix)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    require_readable_parts(prefix, progress.tables)
 
 
 def read_progress(prefix: str) -> TrainingProgress:

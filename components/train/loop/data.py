@@ -90,6 +90,12 @@ class TrainingData:
     ranks: Ranks
 
     @property
+    def weight(self) -> str:
+        """The feature of how much each sample counts in the loss; empty for all alike, or if the model weighs them."""
+        listed = self.spec.channels.get(Channel.WEIGHT, ())
+        return next((name for name in listed if self.spec.features[name].length is None), "")
+
+    @property
     def steps_per_pass(self) -> int:
         return self.train.steps(self.parameters.global_batch_size, drop_remainder=self.parameters.drop_remainder)
 
@@ -273,7 +279,7 @@ def open_data(
         if samples.cuts_groups:
             raise KfrecError(
                 f"parameter validation_share={parameters.validation_share:g}: holds out none of {train.rows} training "
-                "samples; raise it, or set it to 0 and export the last epoch unjudged"
+                "samples; train on more data, raise it, or set it to 0 and export the last epoch unjudged"
             )
         raise KfrecError(f"{spec.folder}: the {samples.split} split has no samples; convert the data again")
     if parameters.patience and parameters.mode == "train" and scored is None and not parameters.benchmark:

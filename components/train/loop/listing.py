@@ -4,7 +4,8 @@
     all_model_checkpoint_paths: "ckpt-60"
     all_model_checkpoint_paths: "ckpt-120"
 
-It is written last, so every checkpoint that it names is complete.
+It is written last, so every checkpoint that it names is complete. Without it a checkpoint is complete if its index is
+there, which TensorFlow writes last.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+NAME = "ckpt"
 LIST = "checkpoint"
+_INDEX = re.compile(rf"({NAME}-(\d+))\.index")
 _NAMED = re.compile(r'^all_model_checkpoint_paths: "(.+)"$', re.MULTILINE)
 
 
@@ -31,7 +34,14 @@ def listed_names(text: str) -> list[str]:
 def read_list(folder: Path) -> list[str]:
     """The names of a folder's checkpoints, the newest last; empty without a list."""
     path = folder / LIST
-    return listed_names(path.read_text()) if path.is_file() else []
+    return listed_names(path.read_text(errors="replace")) if path.is_file() else []
+
+
+def complete_names(folder: Path) -> list[str]:
+    """The names of a folder's complete checkpoints, the newest first: those of its list, then others by their steps."""
+    found = {of[1]: int(of[2]) for path in folder.glob("*.index") if (of := _INDEX.fullmatch(path.name))}
+    listed = [name for name in reversed(read_list(folder)) if name in found]
+    return listed + sorted(found.keys() - set(listed), key=found.__getitem__, reverse=True)
 
 
 def write_list(folder: Path, names: Sequence[str]) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-NAME = "ckpt"
+from components.train.loop.listing import NAME
+
 # Of the checkpoints that name their variables.
 FORMAT = 2
 

@@ -117,7 +117,7 @@ def open_session(
     spec = load_feature_spec(folder, parameters.feature_spec)
     definition = registry.model(parameters.model_type)
     model = build_placed(definition, parameters, spec, ranks, seed, memory)
-    task = registry.task(parameters.task or definition.task)
+    task = registry.task(parameters.task or definition.task).at(vars(parameters))
     kept = kept_features(spec, task.streamed)
     scored = tuple(dict.fromkeys((*model.serving_features, *kept.values())))
     data = open_data(spec, parameters, ranks, scored)

@@ -71,6 +71,18 @@ def rank_of(name: str) -> int:
     return int(match[2]) if match else 0
 
 
+def require_readable_parts(prefix: str, layout: Mapping[str, Sequence[Sequence[int]]]) -> None:
+    """Checks the sizes of the shards that are on this machine.
+
+    Raises:
+        KfrecError: one is damaged.
+    """
+    for number, parts in enumerate(layout.values()):
+        for rank, part in enumerate(parts):
+            if (file := _file(prefix, number, rank)).is_file():
+                _piece(file, Part(*part))
+
+
 def read_parts(
     prefix: str, layout: Mapping[str, Sequence[Sequence[int]]], variables: Mapping[str, tf.Variable]
 ) -> None:

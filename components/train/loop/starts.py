@@ -10,14 +10,19 @@ from pathlib import Path
 
 import numpy as np
 
+from components.artifacts.remote import fetch_artifact, read_remote
 from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
+from components.feature_spec.spec import FILENAME
+from components.feature_spec.vocabulary import VOCABULARY
 from components.models.model import Fitted
-from components.steps.training_parameters import LAST
+from components.steps.training_parameters import LAST, OF_CATEGORY
 from components.storage import is_uri
 from components.train.loop.checkpoint import Checkpoints, find_checkpoint, read_progress, require_same_model
 from components.train.loop.progress import TrainingProgress
 from components.train.loop.ranks import SharedError, on_first, together
 from components.train.loop.session import Session
+from components.train.loop.turnover import changed_rows, start_from_categories
 from components.train.loop.uploader import fetch_checkpoint
 from components.train.loop.warm_start import fetch_earlier, warm_start
 
@@ -115,16 +120,30 @@ def _carry_best_over(session: Session, checkpoints: Checkpoints, progress: Train
 
 
 def _continue(session: Session, checkpoints: Checkpoints, fresh: TrainingProgress) -> None:
-    """Takes the weights and the optimizers' moments of another training, under a schedule of its own."""
+    """Takes the weights and the optimizers' moments of another training, under a schedule of its own.
+
+    Those of a model are of the epoch that it exported, those of a folder of checkpoints of the newest one.
+    Rows of tables whose id stands for another value start afresh, if the other training's vocabulary is known: that of
+    a model is, that of a folder of checkpoints is not.
+    """
     location = folder = session.parameters.continue_path
     ranks = session.ranks
     if is_uri(location):
         folder = str(Path(session.parameters.stage_dir) / "continue")
-        together(ranks, lambda: fetch_checkpoint(location, Path(folder)) if ranks.local_rank == 0 else None)
+
+        def fetch() -> None:
+            fetch_checkpoint(location, Path(folder))
+            if read_remote(location, FILENAME) is not None:
+                fetch_artifact(location, Path(folder), lambda path: path.startswith((FILENAME, f"{VOCABULARY}/")))
+
+        together(ranks, lambda: fetch() if ranks.local_rank == 0 else None)
 
     def found() -> tuple[str, TrainingProgress]:
         prefix = find_checkpoint(folder, "continue_path")
         saved = read_progress(prefix)
+        if saved.best and (Path(folder) / FILENAME).is_file():
+            prefix = str(Path(prefix).with_name(saved.best))
+            saved = read_progress(prefix)
         require_same_model(prefix, saved, session.model)
         if saved.optimizer != fresh.optimizer:
             raise KfrecError(
@@ -134,9 +153,19 @@ def _continue(session: Session, checkpoints: Checkpoints, fresh: TrainingProgres
         return prefix, saved
 
     prefix, saved = on_first(ranks, found)
-    together(ranks, lambda: checkpoints.continue_from(prefix, saved))
+
+    def take() -> int:
+        known = load_feature_spec(Path(folder)) if (Path(folder) / FILENAME).is_file() else None
+        afresh = changed_rows(session.model, session.data.spec, known) if known is not None else {}
+        checkpoints.continue_from(prefix, saved, afresh)
+        if session.parameters.admitted_rows == OF_CATEGORY and session.is_first:
+            start_from_categories(session.model, session.data.spec, afresh)
+        return sum(map(len, afresh.values()))
+
+    rows = together(ranks, take)
     if session.is_first:
-        print(f"continuing the weights and moments of {location} after {saved.global_step:,} steps", flush=True)
+        line = f"continuing the weights and moments of {location} after {saved.global_step:,} steps"
+        print(line + (f"; {rows:,} rows of embeddings start afresh" if rows else ""), flush=True)
 
 
 def _start_warm(session: Session, checkpoints: Checkpoints) -> None:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from components.feature_spec.spec import VALIDATION
 from components.models.optimizers.groups import Optimizers
-from components.progress import emit
+from components.progress import duration, emit
 from components.steps.training_parameters import BEST
 from components.tasks import TaskDefinition
 from components.train.loop.averages import Averages
@@ -26,6 +26,7 @@ from components.train.loop.ranks import SharedError, on_first, together
 from components.train.loop.session import Session, load_weights
 from components.train.loop.starts import begin
 from components.train.loop.state import shared_state_of
+from components.train.loop.stopping import take_request
 from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
 from components.train.loop.watchdog import Watchdog
 from components.train.results import CHECKPOINT, Outcome
@@ -33,7 +34,7 @@ from components.training_log import MEASURED, PARAMETER, TrainingLog, step_point
 
 
 class Training:
-    """Trains a session's model to the end of its last epoch, or until patience ends.
+    """Trains a session's model to the end of its last epoch, until patience ends, or until it is asked to stop.
 
     Args:
         seed: of weights and batch order, not -1; a checkpoint's seed replaces it.
@@ -59,9 +60,11 @@ class Training:
             average_decay=parameters.average_decay,
             validation_rows=data.scored.rows if data.scored is not None else 0,
         )
-        folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
+        self._folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
+        self._stopped_after = 0  # steps of the last epoch, if a request has ended it
+        self._rows_left = 0  # samples to the end of the last epoch
         self._checkpoints = Checkpoints(
-            folder,
+            self._folder,
             session.model,
             self._optimizer,
             self._loss_scale,
@@ -83,6 +86,7 @@ class Training:
                 session.kept,
                 data.one_size(data.train.rows, parameters.global_batch_size),
                 data.train_transfer.features,
+                data.weight,
             ),
             StepOptions(
                 xla=parameters.xla,
@@ -120,6 +124,14 @@ class Training:
         return [self._data.rows_of_epoch(epoch) for epoch in range(self._data.epochs)]
 
     @property
+    def trained_rows(self) -> list[int]:
+        """Samples that each finished epoch has trained on."""
+        *rows, last = [self._data.rows_of_epoch(epoch) for epoch in range(self.progress.epoch)]
+        if self._stopped_after:
+            last = sum(self._data.rows_of(self.progress.epoch - 1, step) for step in range(self._stopped_after))
+        return [*rows, last]
+
+    @property
     def outcome(self) -> Outcome:
         """Which of the finished epochs is exported."""
         progress, best, judge = self.progress, self._session.best_epoch(self.progress.epochs), self._session.judge
@@ -137,7 +149,7 @@ class Training:
         """Whether no further epoch trains. The results are the first rank's, so that all ranks agree."""
         progress, patience = self.progress, self._parameters.patience
         best = self._session.best_epoch(progress.epochs)
-        if progress.epoch >= self._data.epochs:
+        if self._stopped_after or progress.epoch >= self._data.epochs:
             return True
         return bool(patience and best) and progress.step == 0 and progress.epoch - best >= patience
 
@@ -174,6 +186,7 @@ class Training:
         label = f"epoch {epoch + 1}/{self._data.epochs}"
         # All epochs in one bar, so that what remains is the time of the whole training.
         finished = sum(self._rows[:epoch]) + sum(self._data.rows_of(epoch, step) for step in range(progress.step))
+        self._rows_left = sum(self._rows) - finished
         with self._session.progress(label, sum(self._rows), "samples", finished) as advance:
             self._meter.start()
             batches = self._session.training_batches(progress.seed, epoch, progress.step)
@@ -187,6 +200,9 @@ class Training:
                 if is_last or is_saved or progress.step % self._parameters.log_steps == 0 or self._meter.is_cold:
                     self._read(pending, log)
                     pending = []
+                    if self._is_asked_to_stop():
+                        self._stopped_after = progress.step
+                        break
                 if is_saved:
                     progress.epoch_seconds = earlier + time.monotonic() - began
                     self._save()
@@ -202,8 +218,12 @@ class Training:
             losses = tf.stack(pending).numpy()
         first = progress.step - len(pending)
         rows = sum(self._data.rows_of(progress.epoch, step) for step in range(first, progress.step))
+        self._rows_left -= rows
+        was_cold = self._meter.is_cold
         self._meter.stop(rows, len(pending))
         speed = {"samples/s": round(self._meter.samples_per_second, 1), "step_time": self._meter.step_seconds}
+        if not was_cold:
+            speed["seconds_left"] = round(self._seconds_left(), 1)
         for step, (loss, *parts) in enumerate(losses.tolist(), first + 1):
             if not math.isfinite(loss):
                 raise SharedError(
@@ -216,6 +236,20 @@ class Training:
             self._tell(progress.epoch + 1, step, record)
         log.flush()
         progress.loss_sum += float(losses[:, 0].sum(dtype=np.float64))
+
+    def _seconds_left(self) -> float:
+        """To the end of the last epoch, at the speed of this one; patience may end the training before."""
+        apart = [epoch["seconds"] - epoch["training_seconds"] for epoch in self.progress.epochs]  # validation
+        validations = (self._data.epochs - self.progress.epoch) * (sum(apart) / len(apart) if apart else 0.0)
+        return self._rows_left / self._meter.mean_samples_per_second + validations
+
+    def _is_asked_to_stop(self) -> bool:
+        """Whether to end the epoch here, which is then judged like any other; a collective operation."""
+        asked = self._session.is_first and take_request(self._folder)
+        if asked:
+            print(f"asked to stop: epoch {self.progress.epoch + 1} ends with step {self.progress.step}", flush=True)
+        (ranks,) = self._ranks.sum([tf.constant(float(asked))], name="asked_to_stop")
+        return bool(ranks.numpy())
 
     def _tell(self, epoch: int, step: int, record: Mapping[str, float]) -> None:
         """Tells the train step of a logged step, for MLflow."""
@@ -255,7 +289,8 @@ class Training:
         self._save()
         if self._session.is_first:
             emit("epoch", epoch=progress.epoch, metrics={n: value for n, value in result.items() if n != "epoch"})
-            print(_epoch_line(result, self._data.epochs, self._session.task), flush=True)
+            left = 0.0 if self._is_over() else self._seconds_left()
+            print(_epoch_line(result, self._data.epochs, self._session.task, left), flush=True)
 
     def _save(self) -> None:
         totals, checkpoints = self._totals(), self._checkpoints
@@ -270,8 +305,8 @@ class Training:
         return [total.numpy() for total in self._ranks.sum(self._metrics.totals(self._ranks), name="training_metrics")]
 
 
-def _epoch_line(result: dict[str, Any], epochs: int, task: TaskDefinition) -> str:
-    """The summary line of an epoch."""
+def _epoch_line(result: dict[str, Any], epochs: int, task: TaskDefinition, seconds_left: float) -> str:
+    """The summary line of an epoch; seconds_left is 0 for the last one."""
     shown = {"train loss": result["train_loss"]} | {
         f"{split} {metric.label}": result[f"{split}_{metric.name}"]
         for metric in task.metrics
@@ -279,4 +314,5 @@ def _epoch_line(result: dict[str, Any], epochs: int, task: TaskDefinition) -> st
         if f"{split}_{metric.name}" in result
     }
     metrics = ", ".join(f"{name} {value:.4f}" for name, value in shown.items() if value is not None)
-    return f"epoch {result['epoch']}/{epochs}: {metrics}, {result['samples_per_second']:,.0f} samples/s"
+    left = f", at most {duration(seconds_left)} left" if seconds_left else ""
+    return f"epoch {result['epoch']}/{epochs}: {metrics}, {result['samples_per_second']:,.0f} samples/s{left}"

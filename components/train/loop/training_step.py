@@ -40,11 +40,17 @@ Features = Mapping[str, tf.Tensor]
 
 
 class _Filled(NamedTuple):
-    """Padded features and targets, and the mask of the samples among them, float32 [B]; None without padding."""
+    """Padded features and targets.
+
+    Attributes:
+        counted: the mask of the samples among them, float32 [B]; None without padding.
+        weights: how much each counts in the loss, 0 for padding, float32 [B]; None for all alike and without padding.
+    """
 
     features: Features
     targets: Features
     counted: tf.Tensor | None
+    weights: tf.Tensor | None
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class Inputs:
         targets: the features of the channel ``label``, to their type in ``Model.loss_terms``.
         kept: the task's kept columns present in the data, to their features.
         rows: size to which this rank's batches are padded, with samples of weight 0; 0 for no padding.
+        weight: the feature of how much each sample counts in the loss; empty for all alike.
         unpack: a transferred batch to its features and targets
             (``components.train.loop.transfer.Transfer.features``).
     """
@@ -65,6 +72,7 @@ class Inputs:
     kept: Mapping[Kept, str] = field(default_factory=dict)
     rows: int = 0
     unpack: Callable[[Any], dict[str, tf.Tensor]] = dict
+    weight: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,7 @@ class TrainingStep:
     ) -> None:
         self._model, self._optimizer, self._ranks, self._seed = model, optimizer, ranks, options.seed
         self._metrics, self._loss_scale = metrics, loss_scale
-        self._targets, self._kept = inputs.targets, inputs.kept
+        self._targets, self._kept, self._weight = inputs.targets, inputs.kept, inputs.weight
         self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
@@ -238,7 +246,7 @@ class TrainingStep:
         The shares of the loss are those of the whole batch, since ``counts`` are. Gradients are dense: the slices of
         two micro-batches may have the same rows.
         """
-        features, targets, counted = batch
+        features, targets, counted, weights = batch
         rows, size = tf.shape(next(iter(features.values())))[0], self._micro
         samples = rows if counted is None else tf.cast(tf.reduce_sum(counted), tf.int32)
 
@@ -247,9 +255,9 @@ class TrainingStep:
                 return {name: values[first:end] for name, values in inputs.items()}
 
             end = tf.minimum(first + size, rows)
-            mask = None if counted is None else counted[first:end]
+            mask, own_weights = (None if each is None else each[first:end] for each in (counted, weights))
             at = position + tf.stack([0, first])
-            micro = _Filled(part(features, end), part(targets, end), mask)
+            micro = _Filled(part(features, end), part(targets, end), mask, own_weights)
             own, outputs, gradients = self._differentiate(micro, counts, at)
             here = tf.clip_by_value(samples - first, 0, end - first)
             self._metrics.update(
@@ -274,10 +282,11 @@ class TrainingStep:
         return features, targets_of(batch, self._targets)
 
     def _filled(self, batch: Features) -> _Filled:
-        if not self._rows:
-            return _Filled(*self._split(batch), None)
-        full, counted = padded(batch, self._rows)
-        return _Filled(*self._split(full), counted)
+        full, counted = padded(batch, self._rows) if self._rows else (batch, None)
+        weights = counted
+        if self._weight:
+            weights = full[self._weight] if counted is None else full[self._weight] * counted
+        return _Filled(*self._split(full), counted, weights)
 
     def _terms(self, batch: _Filled, training: bool) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
         rows = tf.shape(next(iter(batch.features.values())))[0]
@@ -285,8 +294,8 @@ class TrainingStep:
         return loss_terms_of(self._model, batch.features, batch.targets, mask, training)
 
     def _term_counts(self, batch: _Filled, position: tf.Tensor) -> tf.Tensor:
-        with draws_at(self._seed, position):
-            return _counts(self._terms(batch, training=False)[1].values(), batch.counted)
+        with draws_at(self._seed, position), global_batch(Batch(counted=batch.counted, has_statistics=False)):
+            return _counts(self._terms(batch, training=True)[1].values(), batch.weights)
 
     def _summed(self, counts: tf.Tensor) -> tf.Tensor:
         """Counts summed over the ranks, in a separate reduction."""
@@ -316,9 +325,9 @@ class TrainingStep:
             with drawn, global_batch(self._batch(counted)), tf.GradientTape() as tape:
                 outputs, terms = self._terms(batch, training=True)
                 if counts is None:
-                    counts = self._summed(_counts(terms.values(), counted))
+                    counts = self._summed(_counts(terms.values(), batch.weights))
                 shares = tf.math.divide_no_nan(1.0, counts)  # 0 for a count of 0
-                weighted = tf.stack([term.weight * sum_of(term.total, counted) for term in terms.values()])
+                weighted = tf.stack([term.weight * sum_of(term.total, batch.weights) for term in terms.values()])
                 loss = tf.tensordot(shares, weighted, 1)
                 scaled = loss * self._loss_scale.value
             gradients = tape.gradient(scaled, self._variables)
@@ -356,9 +365,9 @@ def _squares(gradient: Gradient) -> tf.Tensor:
     return tf.reduce_sum(tf.square(tf.cast(values, tf.float32)))
 
 
-def _counts(terms: Iterable[LossTerm], counted: tf.Tensor | None) -> tf.Tensor:
+def _counts(terms: Iterable[LossTerm], weights: tf.Tensor | None) -> tf.Tensor:
     """This rank's counts of the terms, [terms]."""
-    return tf.stack([tf.stop_gradient(sum_of(term.count, counted)) for term in terms])
+    return tf.stack([tf.stop_gradient(sum_of(term.count, weights)) for term in terms])
 
 
 def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:

@@ -9,34 +9,38 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from components.artifacts.remote import ATTEMPTS, read_remote, require_room
 from components.errors import KfrecError, Unreachable
-from components.storage import Retry, below, fetch_file, open_store
-from components.train.loop.listing import LIST, list_text, listed_names, write_list
-from components.train.loop.progress import NAME
+from components.storage import Changed, Retry, Unavailable, below, fetch_file, open_store
+from components.train.loop.listing import LIST, NAME, list_text, listed_names, write_list
 from components.train.loop.shards import is_part, rank_of
+from components.train.loop.stopping import STOP, request_stop
 from components.train.results import CHECKPOINT
 from components.training_log import LOG
 
+_LOOK_SECONDS = 10.0  # between two looks for a request to stop
 _FILE = re.compile(rf"({NAME}-\d+)\.")
 
 
 class CheckpointUploader:
     """Uploads checkpoints from a background thread, one at a time; a newer checkpoint replaces a pending one.
 
-    If the service stays unreachable for a checkpoint's retries, that checkpoint is skipped and training continues.
+    If the service stays unreachable for a checkpoint's retries, that checkpoint is skipped and training continues. A
+    request to stop that lies among the uploaded checkpoints moves to the local ones.
 
     Args:
         log: the training log; its content at the time of a checkpoint is uploaded with the checkpoint.
+        checkpoints: folder of the local ones.
 
     Raises:
         KfrecError: at the next ``send`` or at the end, if the service refused an upload.
     """
 
-    def __init__(self, uri: str, log: Path) -> None:
-        self._log = log
+    def __init__(self, uri: str, log: Path, checkpoints: Path) -> None:
+        self._log, self._checkpoints = log, checkpoints
         self._store, self._retry = open_store(uri), Retry(ATTEMPTS)
         self._news = threading.Condition()
         self._waiting: tuple[Path, str, str] | None = None
@@ -73,11 +77,13 @@ class CheckpointUploader:
     def _work(self) -> None:
         while True:
             with self._news:
-                while self._waiting is None and not self._closed:
-                    self._news.wait()
+                self._news.wait_for(lambda: self._waiting is not None or self._closed, _LOOK_SECONDS)
                 waiting, self._waiting = self._waiting, None
+                if waiting is None and self._closed:
+                    return
             if waiting is None:
-                return
+                self._take_request()
+                continue
             try:
                 self._upload(*waiting)
             except Unreachable as error:
@@ -86,6 +92,13 @@ class CheckpointUploader:
                 with self._news:
                     self._failure = error
                 return
+
+    def _take_request(self) -> None:
+        """Moves a request to stop to the local checkpoints; none is found while the service is away."""
+        with suppress(KfrecError, Unavailable, Changed):
+            self._store.stat(STOP)
+            request_stop(str(self._checkpoints))
+            self._store.remove(STOP)
 
     def _upload(self, prefix: Path, best: str, log: str) -> None:
         newest = prefix.name

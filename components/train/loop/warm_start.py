@@ -89,8 +89,8 @@ def warm_start(location: str, folder: Path, model: Model, spec: FeatureSpec, fre
         problem = _difference(name, variable, theirs.get(name), variable.ref() in tables)
         if problem and not name.startswith(tuple(fresh)):
             raise KfrecError(
-                f"warm_start_path {location}: {problem}; use the same model_type and sizes, start fresh, or list the "
-                "prefix of its name in the model's fresh"
+                f"warm_start_path {location}: {problem}; use the same model_type, sizes and columns, start fresh "
+                "(warm_start=false where a retraining chooses), or list the prefix of its name in the model's fresh"
             )
         if problem:
             new.append(name)
@@ -99,8 +99,8 @@ def warm_start(location: str, folder: Path, model: Model, spec: FeatureSpec, fre
     for name in unread:
         if _scope(name) in scopes and not name.startswith(tuple(fresh)):
             raise KfrecError(
-                f"warm_start_path {location}: its model has {name}, which this one has not; use the same model_type "
-                "and sizes, or start fresh"
+                f"warm_start_path {location}: its model has {name}, which this one has not; use the same model_type, "
+                "sizes and columns, or start fresh (warm_start=false where a retraining chooses)"
             )
     rows = 0
     for name, variable in mine.items():

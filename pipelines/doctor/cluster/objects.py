@@ -266,5 +266,5 @@ def gpus(examined: Examined) -> Iterator[Finding]:
             yield note(
                 f"{name}: on none of {len(nodes)} nodes",
                 "install the device plugin, unless nodes come when asked for; for a cluster without GPUs: "
-                "steps: {preprocess: {gpus: 0, tolerations: []}} in --settings, gpus_per_worker=0",
+                "kfrec submit --size small, or gpus_per_worker=0",
             )

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -164,12 +165,14 @@ def forwarded(namespace: str, target: str, port: int) -> Iterator[str]:
     """A server of the cluster, at a URL of this machine."""
     own = free_port()
     command = ["kubectl", "-n", namespace, "port-forward", target, f"{own}:{port}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    # kubectl ends with the first connection that its pod breaks off, such as that of a server that is restarted.
+    again = ["sh", "-c", 'while :; do "$@"; sleep 1; done', "sh", *command]
+    process = subprocess.Popen(again, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert process.stdout is not None and "Forwarding" in process.stdout.readline()
         yield f"http://localhost:{own}"
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait()
 
 

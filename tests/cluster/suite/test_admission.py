@@ -39,6 +39,17 @@ def container(body: Json, role: str = "Worker") -> Json:
     return pod(body, role)["containers"][0]
 
 
+def security(**entries: Any) -> Change:
+    """Changes the security context of a worker's container."""
+    return lambda body: container(body)["securityContext"].update(entries)
+
+
+def volume(source: Json) -> tuple[Change, str]:
+    """Adds a volume to a worker, and what is told of it."""
+    added = {"name": "more", **source}
+    return lambda body: pod(body).setdefault("volumes", []).append(added), "a volume of the MPIJob is neither"
+
+
 def created(namespace: str, account: str, body: Json) -> str:
     """What the API server answers to an account that creates the job; empty if it may. Nothing is stored."""
     user = f"--as=system:serviceaccount:{namespace}:{account}"
@@ -81,15 +92,30 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "a volume of another secret": (
         lambda body: pod(body).setdefault("volumes", []).append(OTHER_SECRET),
-        "another secret than",
+        "a volume of the MPIJob is neither",
     ),
     "a projected volume": (
         lambda body: pod(body).setdefault("volumes", []).append(
             {"name": "s", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
         ),
-        "projected",
+        "a volume of the MPIJob is neither",
     ),
-    "the host's network": (lambda body: pod(body).update(hostNetwork=True), "a namespace of the host"),
+    "a folder of the host": volume({"hostPath": {"path": "/"}}),
+    "a volume of a driver": volume({"flexVolume": {"driver": "a/b", "secretRef": {"name": "kfrec-mlflow"}}}),
+    "a volume of Azure": volume({"azureFile": {"secretName": "kfrec-mlflow", "shareName": "s"}}),
+    "the claim of PostgreSQL": volume({"persistentVolumeClaim": {"claimName": "kfrec-postgres"}}),
+    "a privileged container": (security(privileged=True, allowPrivilegeEscalation=True), "may become root"),
+    "a container of root": (security(runAsUser=0, runAsNonRoot=False), "may become root"),
+    "a pod of root": (lambda body: pod(body).pop("securityContext"), "may become root"),
+    "a container without a security context": (lambda body: container(body).pop("securityContext"), "may become root"),
+    "a capability": (security(capabilities={"drop": ["ALL"], "add": ["SYS_ADMIN"]}), "may become root"),
+    "a profile": (security(seccompProfile={"type": "Unconfined"}), "may become root"),
+    "the host's network": (lambda body: pod(body).update(hostNetwork=True), "a namespace or a port of the host"),
+    "a port of the host": (
+        lambda body: container(body).update(ports=[{"containerPort": 80, "hostPort": 80}]),
+        "a namespace or a port of the host",
+    ),
+    "a node": (lambda body: pod(body).update(nodeName="control-plane"), "names its node"),
 }  # fmt: skip
 
 

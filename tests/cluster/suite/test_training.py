@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 
-import pytest
 from mlflow import MlflowClient
 
-from pipelines.cli import main
 from pipelines.defaults import PREDICTION, Pipeline
 from tests.cluster import kubectl as k8s
 from tests.cluster.steps import BUCKET, Place, Run
-from tests.cluster.suite.conftest import SMALL_LAUNCHER, VALUES, forwarded, patched_settings, read, store, training_of
+from tests.cluster.suite.conftest import VALUES, read, store, training_of
 
 MODEL = "kfrec-ctr"
 
@@ -39,17 +37,3 @@ def test_a_prediction_run_writes_scores_beside_the_rows(place: Place, registered
     assert [row["user"] for row in scored] == ["A0000000000026", "someone"]
     assert all(0 < float(row["probability"]) < 1 for row in scored)
     assert int(scored[1]["unknown_ids"]) == 2
-
-
-def test_a_training_that_kfrec_submit_starts_ends_with_a_registered_model(place: Place, tracked: MlflowClient) -> None:
-    if k8s.found(place.namespace, "deployment", "ml-pipeline") is None:
-        pytest.skip("the cluster has no KFP, so kfrec submit has nothing to start a training with")
-    earlier = len(tracked.search_model_versions(f"name='{MODEL}'"))
-    given = [word for name, value in VALUES.items() for word in ("--set", f"{name}={value}")]
-    given += ["--settings", str(place.settings), "--registry", place.registry, "--service-account", place.account]
-    with (
-        forwarded(place.namespace, "service/ml-pipeline", 8888) as url,
-        patched_settings(place, *SMALL_LAUNCHER),
-    ):
-        assert main(["submit", "--model", "din", *given, "--endpoint", url, "--no-cache", "--wait"]) == 0
-    assert len(tracked.search_model_versions(f"name='{MODEL}'")) == earlier + 1

@@ -55,7 +55,7 @@ def test_only_the_files_that_the_manifest_lists_are_reviews(
     raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copyfile(raw / "reviews_Test.json", raw / "reviews_Copy.json")
-    assert preprocess(raw, tmp_path / "parquet")["reviews"] == len(REVIEWS)
+    assert preprocess(raw, tmp_path / "parquet")["events"] == len(REVIEWS)
     assert "reviews_Copy.json: not listed in _manifest.json, so it is not read" in capsys.readouterr().out
 
 
@@ -123,7 +123,7 @@ def test_two_users_of_one_hash_are_refused_and_not_merged(tmp_path: Path, monkey
 
 def test_no_user_long_enough_tells_the_longest_and_the_parameter(raw: Path, tmp_path: Path) -> None:
     message = error_of(raw, tmp_path / "parquet", shortest_sequence_for_user=20)
-    assert "no user has 20 reviews, the most active one has 5; lower shortest_sequence_for_user to 5" in message
+    assert "no user has 20 events, the most active one has 5; lower shortest_sequence_for_user to 5" in message
 
 
 def test_no_training_sample_tells_the_parameter(raw: Path, tmp_path: Path) -> None:
@@ -165,13 +165,13 @@ def test_a_line_that_is_no_review_is_quarantined_with_its_number_and_reason(tmp_
     rows = preprocess(raw, tmp_path / "parquet", malformed_limit=0.2)
     quarantined = (tmp_path / "parquet" / "quarantine" / "reviews_Test.json.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in quarantined] == [{"line": 4, "reason": reason, "text": BAD_LINES[reason]}]
-    assert (rows["reviews"], rows["malformed_lines"]) == (5, 1)
+    assert (rows["events"], rows["malformed_lines"]) == (5, 1)
 
 
 def test_two_reviews_on_one_line_are_malformed(tmp_path: Path) -> None:
     both = review_line("ann", "i1", 1) + review_line("ann", "i2", 2)
     raw = raw_folder(tmp_path / "raw", [*REVIEWS, both], CATEGORIES)
-    assert preprocess(raw, tmp_path / "parquet", malformed_limit=0.5)["reviews"] == 5
+    assert preprocess(raw, tmp_path / "parquet", malformed_limit=0.5)["events"] == 5
 
 
 def test_too_many_bad_lines_name_the_file_the_count_and_the_first(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_ties_in_time_are_told_where_they_are_in_the_order_of_ids(
 ) -> None:
     tied: list[Review] = [("ann", f"i{number}", number // 2) for number in range(5)]
     preprocess(raw_folder(tmp_path / "tied", tied, CATEGORIES), tmp_path / "a", split="last_item")
-    assert "2 of 5 reviews have the time of the user's review before them" in capsys.readouterr().out
+    assert "2 of 5 events have the time of the user's event before them" in capsys.readouterr().out
     apart = raw_folder(tmp_path / "apart", [*REVIEWS, REVIEWS[0]], CATEGORIES)
     preprocess(apart, tmp_path / "b", split="last_item")
     assert "the time of the user's review before" not in capsys.readouterr().out
@@ -255,6 +255,6 @@ def test_ties_in_time_are_told_where_they_are_in_the_order_of_ids(
 
 def test_many_items_without_a_category_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     preprocess(raw_folder(tmp_path / "few", REVIEWS, {"i0": "x"}), tmp_path / "a")
-    assert "4 of 5 reviews are of items without a category in the metadata" in capsys.readouterr().out
+    assert "4 of 5 events are of items without a category in the metadata" in capsys.readouterr().out
     preprocess(raw_folder(tmp_path / "all", REVIEWS, CATEGORIES), tmp_path / "b")
     assert "without a category" not in capsys.readouterr().out

@@ -22,11 +22,11 @@ def copied(folder: Path, to: Path) -> Path:
 def test_beauty_gives_the_published_number_of_samples(real_data: Path, tmp_path: Path) -> None:
     raw = copied(real_data / "amazon_beauty", tmp_path / "raw")
     rows = preprocess(raw, tmp_path / "parquet", shortest_sequence_for_user=10, max_sequence_length=100)
-    assert rows == {"train": 163_156, "test": 10_246, "users": 5_123, "reviews": 91_824, "malformed_lines": 0}
+    assert rows == {"train": 163_156, "test": 10_246, "users": 5_123, "events": 91_824, "malformed_lines": 0}
 
 
 def test_digital_music_as_published_is_read_whole(real_data: Path, tmp_path: Path) -> None:
     raw = copied(real_data / "amazon_digital_music", tmp_path / "raw")
     rows = preprocess(raw, tmp_path / "parquet", shortest_sequence_for_user=20)
-    assert (rows["users"], rows["reviews"], rows["test"], rows["malformed_lines"]) == (27, 828, 54, 0)
+    assert (rows["users"], rows["events"], rows["test"], rows["malformed_lines"]) == (27, 828, 54, 0)
     assert all(row["cat"] not in ("?", "no_category") for row in named(tmp_path / "parquet", "test"))

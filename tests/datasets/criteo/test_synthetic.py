@@ -111,3 +111,16 @@ def test_the_samples_of_generated_files_know_the_best_auc_and_those_of_other_fil
     adopt(tmp_path / "raw")
     preprocess(tmp_path / "raw", tmp_path / "fetched")
     assert load_feature_spec(tmp_path / "fetched").best_metrics == {}
+
+
+def test_with_a_turnover_a_share_of_the_values_is_new_each_day() -> None:
+    parameters = replace(PARAMETERS, synthetic_turnover=0.2, synthetic_days=10, synthetic_values=100)
+    truth = truth_of(parameters)
+    days = [set(draw(parameters, truth, day, 0, 60_000).ids[:, 0].tolist()) for day in (0, 1, 5)]
+    assert len(days[1] - days[0]) == pytest.approx(20, abs=2) and not days[2] & days[0] - {-1}
+    # Causes are known for the last day's values too, and without a turnover nothing changes.
+    assert 0.6 < best_auc(parameters, 60_000) < 0.95
+    same = replace(parameters, synthetic_turnover=0.0)
+    np.testing.assert_array_equal(
+        draw(same, truth_of(same), 5, 0, 99).integers, draw(parameters, truth, 5, 0, 99).integers
+    )

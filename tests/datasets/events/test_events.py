@@ -19,6 +19,7 @@ from components.datasets.histories.raw_rows import EventRows
 from components.download.step import run as download
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
+from components.progress import EVENTS, parse_event
 from components.steps.catalog import STEPS
 from tests.datasets.amazon_reviews import raw
 from tests.datasets.amazon_reviews.raw import random_reviews, samples
@@ -58,6 +59,20 @@ def made(folder: Path, tables: dict[str, Any], **parameters: Any) -> Path:
 
 def error_of(folder: Path, tables: dict[str, Any], **parameters: Any) -> str:
     return running.error_of(folder_of(folder / "raw", tables), folder / "parquet", dataset="events", **parameters)
+
+
+def test_all_tables_are_read_under_one_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{user},{item},{1_600_000_000 + DAY * time}\n" for user, item, time in REVIEWS]
+    days = {f"{part}.csv": "user,item,timestamp\n" + "".join(rows[part::3]) for part in range(3)}
+    monkeypatch.setenv(EVENTS, "1")
+    made(tmp_path, days)
+    told = [event for line in capsys.readouterr().out.splitlines() if (event := parse_event(line))]
+    size = sum(map(len, days.values()))
+    read = [each for each in told if each.get("label", "").startswith("reading")]
+    assert {each["label"] for each in read} == {"reading tables"}
+    assert (read[-1]["done"], read[-1]["total"]) == (size, size)
 
 
 def csv(rows: Iterable[Iterable[object]], header: str = "user,item,timestamp,category") -> str:
@@ -191,7 +206,7 @@ def test_the_built_in_events_are_those_of_the_reviews(tmp_path: Path) -> None:
         (
             "user,item,timestamp\na,b,1\nc,b,1\n",
             {},
-            "no user has two reviews, and a sample needs one before its target",
+            "no user has two events, and a sample needs one before its target",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from components.feature_spec import load_feature_spec
+from components.feature_spec import Channel, load_feature_spec
 from components.steps.catalog import STEPS
 from tests.datasets.amazon_reviews.raw import named
 from tests.datasets.events.test_events import DAY, csv, error_of, made
@@ -192,3 +192,34 @@ def test_a_column_of_other_things_than_kinds_is_named(tmp_path: Path) -> None:
 )
 def test_seen_items_are_excluded_but_as_published_and_from_other_kinds(given: dict[str, Any], excluded: bool) -> None:
     assert STEPS["preprocess"].of(dataset="events", **given).excludes_seen == excluded
+
+
+LOSS = {**WEIGHED, "weighted_loss": True, "seen_items": "keep"}
+
+
+def weight_at(user: str, item: str) -> set[float]:
+    """The weights of a user's events of an item."""
+    return {WEIGHTS[kind] for name, chosen, _, kind in EVENTS if (name, chosen) == (user, item)}
+
+
+def test_a_sample_has_the_weight_of_its_target(tmp_path: Path) -> None:
+    found = made(tmp_path, {"e.csv": csv(EVENTS, HEADER)}, **LOSS)
+    spec, rows = load_feature_spec(found), named(found, "train")
+    assert spec.channels[Channel.WEIGHT] == ("weight",) and spec.features["weight"].is_float
+    for positive, negative in zip(rows[::2], rows[1::2], strict=True):
+        assert positive["weight"] == negative["weight"]
+        assert positive["weight"] in weight_at(positive["uid"], positive["item"])
+    assert {row["weight"] for row in rows} == set(WEIGHTS.values())
+
+
+def test_a_window_has_the_weights_of_its_items_and_of_its_target(tmp_path: Path) -> None:
+    given = {"negatives": "none", "training_targets": "windows", **LOSS}
+    rows = named(made(tmp_path, {"e.csv": csv(EVENTS, HEADER)}, **given), "train")
+    assert rows
+    for row in rows:
+        for item, weight in zip((*row["item_sequence"], row["item"]), row["weight_sequence"], strict=True):
+            assert weight in (weight_at(row["uid"], item) if item else {0.0})
+
+
+def test_a_weighted_loss_without_weights_is_one_line(tmp_path: Path) -> None:
+    assert "name weights with kind_weights" in error_of(tmp_path, {"e.csv": csv(EVENTS, HEADER)}, weighted_loss=True)

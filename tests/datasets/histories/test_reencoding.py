@@ -153,10 +153,10 @@ def test_a_vocabulary_that_knows_too_little_is_fitted_anew(
     noted = load_feature_spec(tmp_path / "parquet").metadata["encoding"]
     unknown = noted.pop("filters")["unknown"]
     assert (unknown["events"], unknown["items"]) == ((2, 2) if expected == "kept" else (0, 0))
-    del noted["sampling"], noted["reading"]
+    del noted["sampling"], noted["reading"], noted["left_out"]
     assert noted == {"dataset": "amazon_reviews", "vocabulary": expected, "out_of_vocabulary_rate": 0.2, "raw_rows": 10}
     assert (
-        f"20.00% of the reviews are of unknown items (limit {limit:.2%}): vocabulary {expected}"
+        f"20.00% of the events are of unknown items (limit {limit:.2%}): vocabulary {expected}"
         in capsys.readouterr().out
     )
     assert ("new1" in vocabulary(tmp_path / "parquet", "item").values()) == (expected == "refitted")

@@ -109,7 +109,7 @@ def test_a_longer_shortest_history_drops_the_earliest_targets(tmp_path: Path) ->
     rows = preprocess(raw, tmp_path / "parquet", shortest_sequence_for_training=3)
     assert [target for _, target in positives(tmp_path / "parquet", "train", "ann")] == ["i1", "i4"]
     assert positives(tmp_path / "parquet", "train", "bob") == []
-    assert (rows["train"], rows["test"], rows["users"], rows["reviews"]) == (4, 4, 2, 9)
+    assert (rows["train"], rows["test"], rows["users"], rows["events"]) == (4, 4, 2, 9)
 
 
 def test_a_review_written_twice_counts_twice(tmp_path: Path) -> None:

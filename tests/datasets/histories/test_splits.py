@@ -181,6 +181,8 @@ def test_the_vocabulary_counts_the_reviews_that_train_and_those_of_the_last_wind
     if len(last) >= 100:
         assert {row["value"]: row["count"] for row in table if row["count"]} == recent
     assert sum(row["count"] for row in table) == sum(recent.values())
+    week = Counter(item for time, item in trains if time >= cuts[0] - 7 * DAY)
+    assert week and {row["value"]: row["recent"] for row in table if row["recent"]} == week
 
 
 def test_the_published_pair_is_one_parameter_away(tmp_path: Path) -> None:
@@ -227,9 +229,7 @@ def test_partitions_and_order_of_lines_do_not_change_the_samples(tmp_path: Path,
 def test_reviews_of_one_time_cannot_be_cut(tmp_path: Path) -> None:
     reviews = [(user, f"i{number}", 7 * DAY) for user in ("a", "b") for number in range(6)]
     message = error_of(raw_folder(tmp_path / "raw", reviews, CATEGORIES), tmp_path / "parquet", split="time")
-    assert (
-        "reviews_Test.json: 12 reviews of the times 1970-01-08 00:00 to 1970-01-08 00:00 leave none before" in message
-    )
+    assert "reviews_Test.json: 12 events of the times 1970-01-08 00:00 to 1970-01-08 00:00 leave none before" in message
     assert "set split=last_item" in message
 
 

@@ -172,6 +172,19 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.slow
+def test_files_without_rows_are_skipped_and_counted(tmp_path: Path, warnings: Warnings) -> None:
+    header = CSV.partition("\n")[0]
+    made(tmp_path, {"day1.csv": CSV, "day2.csv": b"", "day3.csv": f"{header}\n"})
+    assert "2 of 3 files have no rows: day2.csv, day3.csv" in warnings()
+
+
+def test_equal_rows_are_duplicates_only_where_a_time_tells_rows_apart(tmp_path: Path, warnings: Warnings) -> None:
+    made(tmp_path / "alike", LONG, _schema(split={"by": "random", "share": 0.3}, drop=["*"]))
+    assert not any("duplicate rows" in message for message in warnings())
+    made(tmp_path / "timed", LONG, _schema(split={"by": "time", "column": "month", "share": 0.3}))
+    assert any("the share of duplicate rows is" in message for message in warnings())
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_wrong_schema_is_one_line(tmp_path: Path, name: str) -> None:
     schema, told = SCHEMAS[name]
@@ -182,7 +195,7 @@ LONG = "bought,price,city,tags,month\n" + "1,1.5,Rome,a,1\n0,2,Rome,b,1\n1,1,Rom
 
 
 TABLES: dict[str, tuple[dict[str, Any], str]] = {
-    "empty": ({"table.csv": b""}, "table.csv: empty"),
+    "empty": ({"table.csv": b""}, "table.csv: no rows in it"),
     "a header alone": ({"table.csv": "bought,price,city,tags,month\n"}, "table.csv: no rows in it"),
     "utf-16": ({"table.csv": CSV.encode("utf-16")}, "table.csv: is UTF-16, not UTF-8"),
     "latin-1": ({"table.csv": CSV.replace("Rome", "Orléans").encode("latin-1")}, "table.csv: not UTF-8"),

@@ -429,6 +429,20 @@ def test_statistics_have_a_digest_that_a_kept_workflow_keeps(tmp_path: Path) -> 
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_a_kept_workflow_is_extended_by_new_columns_and_loses_those_that_go(tmp_path: Path) -> None:
+    def without(*left_out: str) -> dict[str, Any]:
+        columns = {name: each for name, each in SCHEMA["columns"].items() if name not in left_out}
+        return {**SCHEMA, "columns": columns, "drop": list(left_out)}
+
+    old = made(tmp_path / "old", schema=without("city"))
+    grown = made(tmp_path / "grown", NEW, workflow=str(old), out_of_vocabulary_limit=1.0)
+    assert vocabulary(grown, "tags") == vocabulary(old, "tags") and "Perth" in vocabulary(grown, "city")
+    shrunk = made(tmp_path / "shrunk", NEW, without("tags"), workflow=str(grown), out_of_vocabulary_limit=1.0)
+    assert vocabulary(shrunk, "city") == vocabulary(grown, "city") and "tags" not in samples(shrunk, "train")
+    digests = [spec(output)["metadata"]["encoding"]["columns"] for output in (old, grown, shrunk)]
+    assert digests[0] == digests[1] == digests[2]
+
+
 def test_numbers_with_a_decimal_comma_are_read_where_the_schema_says_so(tmp_path: Path) -> None:
     with_commas = CSV.replace(",", ";").replace(".0", ",0")
     schema = {**SCHEMA, "delimiter": ";", "decimal": ","}

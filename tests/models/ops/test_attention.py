@@ -109,7 +109,7 @@ def test_pooling_adds_up_the_history_under_each_weighting():
     np.testing.assert_allclose(pool(tf.constant([[[0.5, 0.25], [0.0, 1.0]]]), items), [[[1.25, 2.0], [3.0, 4.0]]])
 
 
-@pytest.mark.parametrize(("dtype", "within"), [(tf.float32, 1e-5), (tf.float16, 1e-2)])
+@pytest.mark.parametrize(("dtype", "within"), [(tf.float32, 1e-5), (tf.float16, 1e-2)], ids=["float32", "float16"])
 def test_sums_of_products_are_products_for_xla(dtype: tf.DType, within: float):
     random = np.random.default_rng(1)
     items, target, weights = (tf.constant(random.normal(size=n), dtype) for n in ((4, 9, 6), (4, 6), (4, 9)))

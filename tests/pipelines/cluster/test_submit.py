@@ -133,6 +133,34 @@ def test_the_state_of_the_mpijob_is_shown_once(
     assert not any("epoch 1" in line for line in told)
 
 
+_REFUSED = 'pods "kfrec-x-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+
+
+def test_what_keeps_a_step_from_starting_is_shown_once(
+    api: KfpApi, url: str, client: Client, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KFP itself says "running" of a step as long as Argo waits to try it again."""
+    monkeypatch.setattr(progress, "_BETWEEN_LOOKS", 0.0)
+    api.states = ["RUNNING", "RUNNING", "RUNNING", "SUCCEEDED"]
+    api.argo = {
+        "root.download-driver": ("Succeeded", "quota was short for a while"),
+        "root.download": ("Running", "Backoff for 1 minutes 0 seconds"),
+        "root.download(0)": ("Error", _REFUSED),
+        "root.train.executor(1)": ("Pending", "Unschedulable: 0/3 nodes are available:\n3 Insufficient memory."),
+        "root.train.executor(0)": ("Pending", "PodInitializing"),
+        "root.other": ("Pending", "no step of this pipeline"),
+    }
+    told: list[str] = []
+    assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 0
+    states = ("running", "pending", "succeeded in 1 min 15 s")
+    assert [line for line in told if not line.endswith(states)] == [
+        "download: Backoff for 1 minutes 0 seconds",
+        f"download: {_REFUSED}",
+        "train: Unschedulable: 0/3 nodes are available: 3 Insufficient memory.",
+        "run succeeded",
+    ]
+
+
 @pytest.mark.parametrize("kind", PIPELINES)
 def test_the_steps_of_a_pipeline_are_those_that_run_in_pods(kind: str, compiled_ir: Callable[[Pipeline], str]) -> None:
     steps = steps_of(compiled_ir(Pipeline(kind)))
@@ -153,6 +181,17 @@ def test_the_command_submits_and_waits(api: KfpApi, url: str, capsys: pytest.Cap
     (run,) = api.runs.values()
     assert run["display_name"] == "nightly" and run["runtime_config"]["parameters"] == {"epochs": 2}
     assert capsys.readouterr().out.splitlines()[-1] == "run succeeded"
+
+
+@pytest.mark.slow
+def test_the_command_submits_small_data(api: KfpApi, url: str) -> None:
+    command = ["submit", "--endpoint", url, "--registry", "r", "--size", "small", "--set", "epochs=2"]
+    assert main([*command, "--model", "sasrec", "--dataset", "events"]) == 0
+    (run,) = api.runs.values()
+    (version,) = api.versions.values()
+    assert run["runtime_config"]["parameters"] == {"epochs": 2}
+    fields = version["pipeline_spec"]["pipeline_spec"]["root"]["inputDefinitions"]["parameters"]
+    assert (fields["gpus_per_worker"]["defaultValue"], fields["global_batch_size"]["defaultValue"]) == (0, 256)
 
 
 def test_images_without_a_registry_are_refused_unless_the_settings_name_them(

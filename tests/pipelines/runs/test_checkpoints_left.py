@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from components.artifacts import open_artifact, publishing
+from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.recorded import recorded
 from components.train.failure import kept_on_failure
-from pipelines.defaults import Pipeline
-from pipelines.local import arguments_of
+from pipelines.defaults import OF_REFIT, Pipeline
+from pipelines.local import arguments_of, resume
 from pipelines.runs.earlier import Earlier, checkpoints_of
-from pipelines.runs.record import RunRecord
+from pipelines.runs.record import RunRecord, read_record
 
 _PIPELINE = Pipeline(model="din")
 
@@ -36,7 +37,7 @@ def record(tmp_path: Path) -> RunRecord:
     with pytest.raises(SystemExit), kept_on_failure(model) as kept:
         kept.checkpoints.mkdir()
         kept.note(given)
-        (kept.checkpoints / "checkpoint").touch()
+        (kept.checkpoints / "ckpt-10.index").touch()
         raise SystemExit
     return made
 
@@ -50,28 +51,56 @@ def test_a_training_with_the_same_parameters_and_data_resumes(record: RunRecord)
     assert left(record).endswith("first/train/.model.checkpoint")
 
 
-@pytest.mark.parametrize("changed", [{"workers": 2}, {"disable_cache": True}, {"log_steps": 1}, {"restarts": 9}])
-def test_a_training_resumes_elsewhere_and_with_other_logs(record: RunRecord, changed: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changed", [{"workers": 2}, {"disable_cache": True}, {"log_steps": 1}, {"restarts": 9},
+                                     {"epochs": 20, "patience": 3}, {"export_epoch": "last"}])  # fmt: skip
+def test_a_training_resumes_elsewhere_for_longer_and_with_other_logs(
+    record: RunRecord, changed: dict[str, Any]
+) -> None:
     assert left(record, **changed)
 
 
-@pytest.mark.parametrize("changed", [{"lr": 0.5}, {"epochs": 9}, {"embedding_dim": 8}, {"global_batch_size": 2048}])
-def test_checkpoints_of_another_training_are_dropped_in_words(
-    record: RunRecord, changed: dict[str, Any], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "changed", [{"lr": 0.5}, {"validation_share": 0.3}, {"embedding_dim": 8}, {"global_batch_size": 2048}]
+)
+def test_what_a_resume_cannot_change_is_named_before_epochs_are_lost(
+    record: RunRecord, changed: dict[str, Any]
 ) -> None:
-    assert left(record, **changed) == ""
     ((name, value),) = changed.items()
-    line = capsys.readouterr().err
-    assert line.startswith(f"parameter {name} changed from ") and f" to {value}: the checkpoints in " in line
-    assert line.endswith("do not fit any more, and are dropped\n")
+    with pytest.raises(KfrecError, match=rf"lost: parameter {name} changed from .* to {value}; undo that, or delete"):
+        left(record, **changed)
+    record.steps["train"] = {}  # its model is there
+    assert left(record, **changed) == ""
 
 
-def test_checkpoints_of_other_records_are_dropped(record: RunRecord, capsys: pytest.CaptureFixture[str]) -> None:
-    assert left(record, tfrecord=False) == ""
+def test_a_resume_that_is_refused_changes_nothing(record: RunRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    record.write()
+    with pytest.raises(KfrecError, match=r"lost: the records are written again; .*; resume with: kfrec run --resume"):
+        resume(record.folder, {"lr": 0.5})
+    assert read_record(record.folder).parameters["lr"] == record.parameters["lr"]
+
+
+def test_a_training_that_has_ended_goes_on_for_more_epochs(record: RunRecord) -> None:
+    parameters = STEPS["train"].of(model_type="din", task="click", global_batch_size=1024)
+    records = open_artifact(record.folder / "tfrecord")
+    with publishing(
+        record.folder / "model", step="train", inputs={"tfrecord": records}, parameters=recorded(parameters)
+    ) as staging:
+        (staging.path / "weights").touch()
+    record.steps["train"] = {"outputs": {"model": str(record.folder / "model")}}
+    assert left(record, epochs=20) == str(record.folder / "model" / "checkpoint")
+    assert left(record, lr=0.5) == ""
+
+
+def test_other_records_are_told_before_epochs_are_lost(record: RunRecord) -> None:
+    with pytest.raises(KfrecError, match=r"lost: the records are written again; undo that, or delete the folder"):
+        left(record, tfrecord=False)
     with publishing(record.folder / "tfrecord", step="tfrecord") as staging:
         (staging.path / "part").write_text("other records")
-    assert left(record) == ""
-    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
-        "the records are written again",
-        "the records have changed",
-    ]
+    with pytest.raises(KfrecError, match=r"lost: the records have changed; undo that, or delete the folder"):
+        left(record)
+
+
+def test_checkpoints_of_the_judged_training_are_no_refits(record: RunRecord) -> None:
+    steps = {"tfrecord": {"outputs": {"tfrecord": str(record.folder / "tfrecord")}}}
+    assert checkpoints_of(record, _PIPELINE, record.parameters | {"lr": 0.5}, Earlier("", steps), OF_REFIT) == ""

@@ -51,14 +51,22 @@ def make(tmp_path: Path) -> Callable[..., RunRecord]:
     return made
 
 
-def test_only_what_differs_is_shown_first(make: Callable[..., RunRecord]) -> None:
-    found = compare(make("a", 0.1, lr=0.01, epochs=3), make("bb", 1.0, lr=0.02, epochs=3))
+def test_the_verdict_and_why_come_first_and_all_values_on_request(make: Callable[..., RunRecord]) -> None:
+    found = compare(make("a", 3.0, lr=0.01, epochs=3), make("bb", 0.1, lr=0.02, epochs=3))
     assert set(found.parameters) == {"pipeline", "model", "dataset", "task", "lr", "epochs"}
-    text = found.to_text()
-    assert ["lr", "0.01", "0.02"] in (shown := [line.split() for line in text.splitlines()])
-    assert ["test_auc", "0.99", "0.9"] in shown
-    assert "epochs" not in text and "data: no difference" in text
-    assert "epochs" in compare(make("a", 0.1, epochs=3), make("bb", 1.0, epochs=3)).to_text(everything=True)
+    verdict, differ, hint = found.to_text().splitlines()
+    assert verdict.startswith("bb is better: test AUC ") and verdict.endswith("which is more than chance")
+    assert (differ, hint) == ("differ: parameters (lr); no data; metrics (test_auc)", "--all shows all values")
+    first, second, *rest = found.to_text(everything=True).splitlines()
+    assert (first, second) == (verdict, differ) and "data: no difference" in rest
+    shown = [line.split() for line in rest]
+    assert ["lr", "0.01", "0.02"] in shown and ["test_auc", "0.7", "0.99"] in shown and ["epochs", "3", "3"] in shown
+
+
+def test_many_differences_are_counted(make: Callable[..., RunRecord]) -> None:
+    one, other = ({f"p{number}": number + more for number in range(10)} for more in (0, 1))
+    found = compare(make("a", 1.0, **one), make("b", 1.0, **other)).to_text()
+    assert "p6, p7, and 2 more)" in found and found.startswith("neither is better: test AUC ")
 
 
 def test_counts_of_lines_are_no_rows_rows(make: Callable[..., RunRecord], tmp_path: Path) -> None:
@@ -73,7 +81,7 @@ def test_counts_of_lines_are_no_rows_rows(make: Callable[..., RunRecord], tmp_pa
 
 def test_different_values_do_not_look_the_same(make: Callable[..., RunRecord]) -> None:
     found = compare(make("a", 0.1, lr=0.12345678, decay=0.5), make("bb", 0.1, lr=0.12345679, decay=0.25))
-    shown = [line.split() for line in found.to_text().splitlines()]
+    shown = [line.split() for line in found.to_text(everything=True).splitlines()]
     assert ["lr", "0.12345678", "0.12345679"] in shown and ["decay", "0.5", "0.25"] in shown
 
 
@@ -91,6 +99,7 @@ def test_equal_models_differ_by_no_more_than_chance(make: Callable[..., RunRecor
 def test_other_test_samples_are_not_compared(make: Callable[..., RunRecord]) -> None:
     chance = compare(make("a", 0.1), make("bb", 3.0, test="others")).chance
     assert chance.more_than_chance is None and "different test samples" in chance.verdict
+    assert chance.headline == "which one is better cannot be said"
 
 
 def test_other_tasks_are_not_compared(make: Callable[..., RunRecord]) -> None:

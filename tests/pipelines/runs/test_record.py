@@ -11,7 +11,7 @@ from components.errors import KfrecError
 from pipelines.cli import main
 from pipelines.defaults import Pipeline
 from pipelines.runs.earlier import Earlier, checkpoints_of
-from pipelines.runs.lifecycle import running
+from pipelines.runs.lifecycle import running, tracked_at
 from pipelines.runs.record import FAILED, FINISHED, RUNNING, STOPPED, RunRecord, find_run, held, read_record
 
 
@@ -76,6 +76,21 @@ def test_a_run_is_not_taken_up_with_another_model_or_store(
     assert capsys.readouterr().err.startswith(told)
 
 
+def test_a_store_that_the_folder_of_a_run_names_gets_no_password(
+    record: RunRecord, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record.tracking_uri = "http://theirs.example:5000"
+    record.write()
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert tracked_at(record) == record.tracking_uri
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "mine")
+    assert main(["run", "--resume", str(record.folder)]) == 2
+    told = "MLflow keeps the run at http://theirs.example:5000, which would get MLFLOW_TRACKING_PASSWORD of the"
+    assert f"{record.folder}: {told}" in capsys.readouterr().err
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", record.tracking_uri)
+    assert tracked_at(record) == record.tracking_uri
+
+
 def test_runs_are_listed_with_their_states(record: RunRecord, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "--workdir", str(record.folder.parent)]) == 0
     head, line = capsys.readouterr().out.splitlines()
@@ -103,8 +118,8 @@ def test_only_checkpoints_that_are_complete_are_gone_on_from(record: RunRecord) 
     first, second = (record.folder / name / "train" / ".model.checkpoint" for name in ("first", "second"))
     for folder in (first, second):
         folder.mkdir(parents=True)
-        (folder / "ckpt-2.index").touch()
+        (folder / "ckpt-2.data-00000-of-00001").touch()
     found = functools.partial(checkpoints_of, record, record.pipeline, record.parameters, Earlier())
     assert found() == ""
-    (first / "checkpoint").touch()  # TensorFlow writes it last
+    (first / "ckpt-2.index").touch()  # TensorFlow writes it last
     assert found() == str(first)

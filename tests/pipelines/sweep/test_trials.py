@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -50,7 +51,7 @@ def step(monkeypatch: pytest.MonkeyPatch) -> None:
         return [sys.executable, "-c", _STEP, str(arguments["lr"]), arguments.get("does", "")]
 
     def evaluate(pipeline: Pipeline, arguments: object, tfrecord: str, folder: Path, run_id: str) -> Path:
-        (folder / "metrics.json").write_text('{"test_auc": 0.6}')
+        (folder / "metrics.json").write_text('{"test_auc": 0.6, "test_auc_low": 0.55}')
         return folder
 
     monkeypatch.setattr(trial, "_command", command)
@@ -102,12 +103,12 @@ def test_a_trials_command_is_one_that_the_train_step_takes(tmp_path: Path) -> No
     assert built.affinity == "disabled" and given["tfrecord"] == "records"
 
 
-def searched(plan: Plan, folder: Path, **arguments: object) -> tuple[Best, Any, Any]:
+def searched(plan: Plan, folder: Path, minutes: float | None = None, **arguments: object) -> tuple[Best, Any, Any]:
     """What a search comes to, its study, and its runs in MLflow."""
     record = RunRecord(folder, plan.pipeline, {}, "")
     study = study_of(plan, folder)
     with tracked_run(f"sweep {folder.name}", title="sweep") as parent:
-        best = _search(plan, study, record, {"workers": 1, **arguments}, "", parent)
+        best = _search(plan, study, record, {"workers": 1, **arguments}, "", parent, minutes)
         experiment = parent.client.get_run(parent.id).info.experiment_id
         runs = parent.client.search_runs([experiment], f"tags.mlflow.parentRunId = '{parent.id}'")
     return best, study, runs
@@ -140,6 +141,34 @@ def test_the_same_seed_proposes_the_same_values(tmp_path: Path) -> None:
     plan = dataclasses.replace(_PLAN, trials=3)
     first, second = (searched(plan, tmp_path / name)[1].trials for name in ("a", "b"))
     assert [each.params for each in first] == [each.params for each in second]
+
+
+@pytest.mark.usefixtures("step", "store")
+def test_a_small_grid_is_walked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = dataclasses.replace(_PLAN, search={"lr": {"choices": (0.3, 0.6)}}, trials=5, prune=False)
+    best, study, _ = searched(plan, tmp_path)
+    assert [each.params["lr"] for each in study.trials] == [0.3, 0.6] and best.score == 0.6
+    first, _ = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"trial 0    validation AUC 0\.3000  3 epochs, \d+\.\d s  lr=0\.3", first)
+    assert best.remarks == ()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("step", "store")
+def test_parameters_that_were_tried_are_not_drawn_again(tmp_path: Path) -> None:
+    search = {"lr": {"choices": (0.1, 0.2, 0.3, 0.4, 0.5)}}
+    plan = dataclasses.replace(_PLAN, search=search, trials=4, prune=False)
+    for seed in range(2):  # four draws of five repeat none with 4 % in both
+        (tmp_path / f"{seed}").mkdir()
+        _, study, runs = searched(dataclasses.replace(plan, seed=seed), tmp_path / f"{seed}")
+        done = [each.params["lr"] for each in study.trials if each.state.name == "COMPLETE"]
+        assert len(done) == len(set(done)) == len(runs) == 4
+
+
+@pytest.mark.usefixtures("step", "store")
+def test_no_trial_begins_after_the_minutes(tmp_path: Path) -> None:
+    best, study, _ = searched(dataclasses.replace(_PLAN, trials=50), tmp_path, minutes=0.001)
+    assert best.trial == 0 and len(study.trials) < 50
 
 
 @pytest.mark.usefixtures("step", "store")

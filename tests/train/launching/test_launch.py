@@ -38,12 +38,15 @@ def test_each_of_several_workers_over_gloo_is_a_child_with_its_rank(transport: s
         assert {given["HOROVOD_SIZE"] for given in environments} == {"3"}
 
 
-def test_no_password_is_in_the_command_line_of_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("transport", ["gloo", "mpi"])
+def test_no_password_is_in_the_command_line_of_a_rank(
+    transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-key-of-the-test")
     (tmp_path / "looks.py").write_text(_LOOKS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     log = tmp_path / "worker.log"
-    LocalLauncher("gloo", module="looks").run(2, ["a-word-of-the-test"], log)
+    LocalLauncher(transport, module="looks").run(2, ["a-word-of-the-test"], log)
     seen = log.read_text()
     assert seen.count("a-word-of-the-test") >= 2 and "a-key-of-the-test" not in seen
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from components import registry
-from components.feature_spec import FeatureSpec
+from components.feature_spec import Channel, FeatureSpec
 from components.models.optimizers.groups import Optimizers
 from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
@@ -41,7 +41,10 @@ def build_step(
     way: Callable[[Mapping[str, tf.TensorSpec]], Transfer] = Shared,
     micro: int = 0,
 ) -> TrainingStep:
-    """A step of the model that the parameters name, which takes ids of this type."""
+    """A step of the model that the parameters name, which takes ids of this type.
+
+    Samples count as the feature of the channel weight says.
+    """
     model = build_model(parameters, spec, seed=1)
     groups = registry.model(parameters.model_type).optimizers(parameters, model, 1)
     optimizer = Optimizers(groups, model.trainable_variables)
@@ -55,6 +58,12 @@ def build_step(
     metrics, scale = BinaryMetrics(with_loss=False), LossScale(parameters.amp)
     return TrainingStep(
         model, optimizer, ranks or Alone(), metrics, scale,
-        Inputs(handed.signature, {"label": tf.float32}, rows=rows, unpack=handed.features),
+        Inputs(
+            handed.signature,
+            {"label": tf.float32},
+            rows=rows,
+            unpack=handed.features,
+            weight=next(iter(spec.channels.get(Channel.WEIGHT, ())), ""),
+        ),
         StepOptions(xla=parameters.xla, micro=micro, clip_norm=parameters.clip_norm),
     )  # fmt: skip

@@ -41,6 +41,10 @@ MODELS: dict[str, dict[str, Any]] = {
         warmup_steps=5, decay_steps=0, table_placement="columns", placed_tables="platform=rank",
         batch_normalization=True, embedding_l2=0.01,
     ),
+    "dcn_v2": dict(
+        embedding_dim=8, cross_rank=4, deep_hidden_units=(16, 8), learning_rate=0.02, table_placement="columns",
+        placed_tables="platform=rank", batch_normalization=True, embedding_l2=0.01,
+    ),
     "wide_and_deep": dict(
         epochs=1, embedding_dim=8, deep_hidden_units=(16, 8), deep_dropout=0.0, deep_learning_rate=0.01,
         deep_warmup_epochs=1, table_placement="rows", placed_tables="platform=rank", deep_optimizer="adam",

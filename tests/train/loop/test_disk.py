@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from components.artifacts import publishing
-from components.errors import KfrecError
+from components.errors import KfrecError, explain_os_error
 from components.steps.catalog import STEPS
 from components.steps.command import command
 from components.train.step import run
@@ -55,3 +57,24 @@ def test_a_read_only_disk_is_one_line_before_anything_starts(
     assert command("train", arguments) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.startswith("error: train: ") and line.endswith("the file system is read-only; choose another folder")
+
+
+def test_a_copy_that_fills_the_disk_is_one_line(small_disk: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
+    for number in range(3):
+        (made / f"ckpt-{number}").write_bytes(bytes(600_000))
+    with pytest.raises(shutil.Error) as raised:
+        shutil.copytree(made, small_disk / "copy")
+    explained = str(explain_os_error(raised.value))
+    assert re.fullmatch(
+        rf"{small_disk}/copy/ckpt-\d: the disk is full; free some space or choose another folder", explained
+    )
+
+
+def test_a_copy_that_fails_otherwise_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "link").symlink_to("nowhere")
+    with pytest.raises(shutil.Error) as raised:
+        shutil.copytree(tmp_path / "made", tmp_path / "copy")
+    assert str(explain_os_error(raised.value)).startswith(f"{tmp_path}/made/link: is not there")

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from components.errors import KfrecError
+from components.feature_spec import Channel, Feature, FeatureSpec
 from components.models.layers.batch_normalization import BatchNormalization
 from components.models.layers.global_batch import Batch, gathered_over_ranks, global_batch
 from components.models.layers.weights import Weights
@@ -87,3 +88,23 @@ def test_what_needs_the_whole_batch_is_refused_in_micro_batches() -> None:
         with pytest.raises(KfrecError, match="micro_batch_size: items is computed over the whole batch"):
             gathered_over_ranks(x, "items")
         assert layer(x, training=False).shape == (4, 2)
+
+
+def test_counts_that_are_read_alone_are_those_of_the_training() -> None:
+    """SASRec learns every item of a history in training, and the target alone otherwise."""
+    settings = {"model_type": "sasrec", "item_dim": "8", "global_batch_size": "4"}
+    listed = [Feature("item", "int32", 9), Feature("items", "int32", 9, 5), Feature("label", "int8")]
+    channels = {Channel.USER: (), Channel.TARGET: ("item",), Channel.POSITIVE: ("items",), Channel.LABEL: ("label",)}
+    step = build_step(
+        build(worker_parameters("sasrec"), settings), FeatureSpec({each.name: each for each in listed}, {}, channels)
+    )
+    batch = {"item": [1, 2], "items": [[0, 0, 3, 4, 5], [0, 0, 0, 0, 6]], "label": [1, 1]}
+    inputs = {name: tf.constant(values, tf.int32) for name, values in batch.items()}
+    assert step._count(inputs, tf.constant([0, 0])).numpy().tolist() == [6]
+
+
+def test_counts_that_are_read_alone_leave_moving_averages_as_they_are() -> None:
+    layer, x = BatchNormalization(Weights(1), 2), tf.constant([[1.0, 2.0], [3.0, 5.0]])
+    with global_batch(Batch(has_statistics=False)):
+        layer(x, training=True)
+    assert int(layer.steps) == 0 and layer.mean.numpy().tolist() == [0, 0]

@@ -208,7 +208,7 @@ def test_weights_and_moments_continue_under_a_schedule_of_their_own(
     for rank in range(readers[0]):
         model, optimizers, checkpoints = member(rank, readers, tmp_path / "other", 0.5)
         drawn = optimizers.state["0/steps"].numpy()
-        checkpoints.continue_from(prefix, progress)
+        checkpoints.continue_from(prefix, progress, {})
         expected = member(rank, readers, tmp_path / "expected", 0.25)
         for name, variable in own(rank, {**named_state_of(model), **optimizers.state}).items():
             wanted = drawn if name == "0/steps" else {**named_state_of(expected[0]), **expected[1].state}[name].numpy()

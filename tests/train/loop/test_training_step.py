@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.feature_spec.positional import with_weights
 from components.parameters import build
 from components.steps.catalog import worker_parameters
 from components.tasks.binary.streaming import BINS
@@ -132,3 +133,26 @@ def test_counts_are_summed_along_with_the_gradients_of_the_step_before(
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     # Summed by name: once as it is, before the first step, and once while the graph of all steps is traced.
     assert ranks.summed == ["counts", "gradients"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [0, 8])
+def test_a_sample_of_weight_2_is_learned_as_the_sample_twice(tmp_path: Path, rows: int) -> None:
+    spec = with_weights(specification(tmp_path), "weight", is_list=False)
+    parameters: Any = build(
+        worker_parameters("sim"),
+        {
+            "model_type": "sim",
+            "embedding_dim": "4",
+            "long_seq_length": str(LONG),
+            "dropout_rate": "0",
+            "user_dropout": "0",
+        },
+    )
+    batch = batch_of(5)
+    for weights, places in (([1.0, 2.0, 0.0, 1.0, 1.0], [0, 1, 1, 3, 4]), ([1.0] * 5, range(5))):
+        weighted = build_step(parameters, spec, rows=rows).run({**batch, "weight": tf.constant(weights)})
+        plain = build_step(parameters, specification(tmp_path)).run(
+            {name: tf.gather(values, list(places)) for name, values in batch.items()}
+        )
+        assert weighted.numpy() == pytest.approx(plain.numpy(), rel=1e-5)

@@ -104,7 +104,7 @@ def test_the_device_decides() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model_type", ["sim", "dlrm", "wide_and_deep"])
+@pytest.mark.parametrize("model_type", ["sim", "dlrm", "dcn_v2", "wide_and_deep"])
 def test_a_step_of_packed_batches_has_the_losses_of_one_by_feature(tmp_path: Path, model_type: str) -> None:
     losses: list[np.ndarray] = []
     for way in (Shared, Packed):

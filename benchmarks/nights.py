@@ -1,0 +1,164 @@
+"""Nights of DLRM whose values come and go: ``python -m benchmarks.nights [--nights N] [--rows N] [--seeds N]``.
+
+Each night's newest day tests what four ways of training reach, and what they cost (preprocess, tfrecord and train):
+
+    full          everything trains, with a new vocabulary
+    frozen        everything trains, with the first night's vocabulary
+    incremental   the days since the last night continue its weights and moments; the vocabulary grows
+    no admission  the same, with the first night's vocabulary
+
+All share the first night, which trains on the first day.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from benchmarks.planted import CASES
+from benchmarks.trained import run_step, trained
+from components.contract import PROBABILITY
+from components.metrics import roc_auc
+
+FULL, FROZEN, INCREMENTAL, NO_ADMISSION = "full", "frozen", "incremental", "no admission"
+WAYS = (FULL, FROZEN, INCREMENTAL, NO_ADMISSION)
+CONTINUE = (INCREMENTAL, NO_ADMISSION)
+_NEVER = 10**9
+# Quantiles of Student's distribution for a 95 % interval, by the number of seeds.
+_STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
+# Targets of INCREMENTAL: largest loss of AUC against FULL, and share of its cost.
+LOSS, COST = 0.002, 0.2
+
+
+@dataclass(frozen=True)
+class Night:
+    """The result of a way of training in a night."""
+
+    auc: float
+    seconds: float
+
+
+def measure(
+    nights: int, rows: int, turnover: float, seed: int, folder: Path, **training: Any
+) -> dict[str, list[Night]]:
+    """The nights of each way, from the second one on.
+
+    Args:
+        rows: impressions a day.
+        turnover: share of the values that others replace each day.
+        training: parameters of the train step, in place of those of ``benchmarks.planted``.
+    """
+    days = nights + 1
+    generated = {"synthetic_impressions": rows * days, "synthetic_days": days, "synthetic_turnover": turnover}
+    run_step("download", f"--raw={folder / 'days'}", "--dataset=criteo", f"--seed={seed}", *_options(generated))
+    parameters = {**CASES["dlrm"].training, **training}
+
+    def night(name: str, files: Sequence[int], sampling: Mapping[str, Any], earlier: Path | None) -> Night:
+        raw, parquet, records = (folder / name / each for each in ("raw", "parquet", "tfrecord"))
+        named = ",".join(f"day_{day}" for day in files)
+        run_step("download", f"--raw={raw}", "--dataset=criteo", f"--source={folder / 'days'}", f"--files={named}")
+        began = time.monotonic()
+        given = _options({"dataset": "criteo", "test_day_share": 1.0, **sampling})
+        run_step("preprocess", f"--raw={raw}", f"--parquet={parquet}", *given)
+        run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
+        start = {"continue_path": str(earlier / "model")} if earlier is not None else {}
+        scores = trained("dlrm", {**parameters, **start}, records, folder / name / "model", seed)
+        return Night(roc_auc(scores.labels, scores.outputs[PROBABILITY]), time.monotonic() - began)
+
+    grows = {"vocabulary_slack": 2.0, "evict_after": 7}
+    night("first", [0, 1], grows, None)
+    found: dict[str, list[Night]] = {way: [] for way in WAYS}
+    last = dict.fromkeys(CONTINUE, folder / "first")
+    for newest in range(2, days):
+        new = [newest - 1, newest]
+        replayed = [random.Random(newest).randrange(newest - 1)]
+        for way in WAYS:
+            name, every = f"{way} {newest}".replace(" ", "-"), list(range(newest + 1))
+            if way == FULL:
+                result = night(name, every, {}, None)
+            elif way == FROZEN:
+                result = night(name, every, {"workflow": str(folder / "first" / "tfrecord")}, None)
+            else:
+                kept = {"frequency_threshold": _NEVER, "evict_share": 0} if way == NO_ADMISSION else {}
+                earlier = {"workflow": str(last[way] / "tfrecord")}
+                result = night(name, replayed + new, {**grows, **kept, **earlier}, last[way])
+                last[way] = folder / name
+            found[way].append(result)
+            print(f"seed {seed}, night {newest}, {way}: AUC {result.auc:.4f}, {result.seconds:.0f} s", file=sys.stderr)
+    return found
+
+
+def _options(values: Mapping[str, Any]) -> list[str]:
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def interval(values: Sequence[float]) -> str:
+    """The mean over seeds, with its 95 % interval where there are several."""
+    if len(values) not in _STUDENT:
+        return f"{mean(values):+.4f}"
+    return f"{mean(values):+.4f} ± {_STUDENT[len(values)] * stdev(values) / math.sqrt(len(values)):.4f}"
+
+
+def table(by_seed: Sequence[Mapping[str, Sequence[Night]]]) -> str:
+    """A Markdown table with one row per way; differences are between the same nights of the same seed."""
+    lines = ["| way | AUC | against full | against frozen | s a night | cost |", "|---|---:|---:|---:|---:|---:|"]
+
+    def of(way: str, figure: str) -> list[float]:
+        return [mean(getattr(night, figure) for night in found[way]) for found in by_seed]
+
+    auc = {way: of(way, "auc") for way in WAYS}
+    for way in WAYS:
+        against = [
+            interval([mine - theirs for mine, theirs in zip(auc[way], auc[other], strict=True)])
+            for other in (FULL, FROZEN)
+        ]
+        seconds = mean(of(way, "seconds"))
+        share = seconds / mean(of(FULL, "seconds"))
+        lines.append(f"| {way} | {mean(auc[way]):.4f} | {against[0]} | {against[1]} | {seconds:.1f} | {share:.2f} |")
+    return "\n".join(lines)
+
+
+def missed(by_seed: Sequence[Mapping[str, Sequence[Night]]]) -> list[str]:
+    """Messages for the targets that ``INCREMENTAL`` misses."""
+
+    def average(way: str, figure: str) -> float:
+        return mean(getattr(night, figure) for found in by_seed for night in found[way])
+
+    loss = average(FULL, "auc") - average(INCREMENTAL, "auc")
+    cost = average(INCREMENTAL, "seconds") / average(FULL, "seconds")
+    messages = [f"AUC is {loss:.4f} below that of full, more than {LOSS}"] if loss > LOSS else []
+    return messages + ([f"the cost is {cost:.2f} of that of full, more than {COST}"] if cost > COST else [])
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    by_seed = []
+    for seed in range(1, options.seeds + 1):
+        with tempfile.TemporaryDirectory(prefix="kfrec-nights-") as folder:
+            by_seed.append(measure(options.nights, options.rows, options.turnover, seed, Path(folder)))
+    print(table(by_seed))
+    for line in (failures := missed(by_seed)):
+        print(f"error: {INCREMENTAL}: {line}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.nights", description=__doc__.partition("\n")[0])
+    parser.add_argument("--nights", type=int, default=30, metavar="N", help="default %(default)s")
+    parser.add_argument("--rows", type=int, default=200_000, metavar="N", help="a day, default %(default)s")
+    parser.add_argument("--turnover", type=float, default=0.05, metavar="SHARE", help="a day, default %(default)s")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="default %(default)s")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""The table of outcomes: what users did with what they were shown, by request or by user, item and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from components.errors import KfrecError
+from components.inference.formats import format_of, has_format, rows_file
+from components.storage import Retry, Store, fetch_file, is_uri, open_store
+from components.workflows.times import Times
+from components.workflows.values import DEFAULT_MISSING, numbers, texts
+
+REQUEST, ROW, USER, ITEM, TIME, LABEL = "request_id", "row", "user", "item", "time", "label"
+# The time of an outcome of a request that has none: later than any served row, and within its window.
+UNTIMED = np.iinfo(np.int64).max
+_ROWS = 65_536
+_RETRY = Retry(5)
+_WANTED = f"give {REQUEST}, and {ROW} or {ITEM} where a request has several; or {USER}, {ITEM} and {TIME}"
+
+
+def read_outcomes(location: str, scratch: Path) -> pd.DataFrame:
+    """Outcomes in a file, or in the files of a folder or prefix.
+
+    Args:
+        location: parquet, CSV or JSON lines, with the columns ``request_id``, or ``user``, ``item`` and ``time``;
+            optional are ``label`` (1 without it), and of a request ``row`` (0 without it), ``item`` and ``time``.
+        scratch: an empty folder for fetched files.
+
+    Returns:
+        The columns request_id, row, user, item, time (microseconds since 1970, or UNTIMED) and label, null where a
+        file does not have them.
+
+    Raises:
+        KfrecError: a file lacks columns, or a value is invalid.
+    """
+    if not location.strip():
+        raise KfrecError("parameter outcomes is empty; give a file, folder or prefix with outcomes")
+    store, names = outcome_files(location)
+    tables = []
+    for name in names:
+        with local_outcomes(store, name, scratch) as (path, shown):
+            first = 0
+            for batch in rows_file(path).batches(_ROWS):
+                tables.append(_table(shown, batch, first))
+                first += len(batch)
+    if not tables:
+        raise KfrecError(f"{location}: no outcomes in it; give files with rows")
+    return pd.concat(tables, ignore_index=True)
+
+
+def _table(shown: str, batch: pa.RecordBatch, first: int) -> pd.DataFrame:
+    names = batch.schema.names
+    by_request = REQUEST in names
+    if not by_request and not {USER, ITEM, TIME} <= set(names):
+        raise KfrecError(f"{shown}: has the columns {', '.join(names)}; {_WANTED}")
+    made = pd.DataFrame(index=range(len(batch)))
+    for name in (REQUEST, USER, ITEM):
+        made[name] = texts(batch[name], DEFAULT_MISSING).to_pandas() if name in names else None
+        if name in ((REQUEST,) if by_request else (USER, ITEM)) and made[name].isna().any():
+            row = int(np.argmax(made[name].isna()))
+            raise KfrecError(f"{shown}: row {first + row + 1} has no {name}; {_WANTED}")
+    made[ROW] = _number(shown, batch, ROW, 0.0, first).astype(np.int64)
+    made[LABEL] = _number(shown, batch, LABEL, 1.0, first)
+    if not (allowed := made[LABEL].isin((0, 1))).all():
+        row = int(np.argmin(allowed))
+        raise KfrecError(f"{shown}: row {first + row + 1}: {LABEL} is {made[LABEL][row]:g}; give 0 or 1")
+    made[TIME] = _times(shown, batch, first, by_request) if TIME in names else UNTIMED
+    return made
+
+
+def _number(shown: str, batch: pa.RecordBatch, name: str, default: float, first: int) -> np.ndarray:
+    if name not in batch.schema.names:
+        return np.full(len(batch), default)
+    column = batch[name].cast(pa.int8()) if pa.types.is_boolean(batch[name].type) else batch[name]
+    values, wrong = numbers(column, DEFAULT_MISSING)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise KfrecError(f"{shown}: row {first + row + 1}: {name} is {batch[name][row].as_py()!r}; give a number")
+    return np.where(np.isnan(values), default, values)
+
+
+def _times(shown: str, batch: pa.RecordBatch, first: int, may_lack: bool) -> np.ndarray:
+    times = Times(TIME, "", shown, "with the year first")
+    ticks, wrong = times.read(batch[TIME], DEFAULT_MISSING)
+    missing = np.isnan(ticks) & ~wrong
+    if times.are_days:
+        raise KfrecError(f"{shown}: column {TIME} holds days as YYYYMMDD; give the time of day, too")
+    if (unknown := wrong | (missing & (not may_lack))).any():
+        row = int(np.argmax(unknown))
+        value = batch[TIME][row].as_py()
+        raise KfrecError(f"{shown}: row {first + row + 1}: {TIME} is {value!r}; give a time, such as 2026-11-28 20:00")
+    made = np.full(len(batch), UNTIMED)
+    made[~missing] = np.round(ticks[~missing] * (1_000_000 / times.per_second))
+    return made
+
+
+def outcome_files(location: str) -> tuple[Store, list[str]]:
+    """The store and the names of the files."""
+    if has_format(location) and not Path(location).is_dir():
+        if not is_uri(location) and not Path(location).is_file():
+            raise KfrecError(f"{location}: no such file; check the path")
+        folder, _, name = location.rpartition("/")
+        return open_store(folder or ("/" if location.startswith("/") else ".")), [name]
+    store = open_store(location)
+    names = [name for name in _RETRY.call(location, store.names) or () if has_format(name)]
+    if not names:
+        raise KfrecError(f"{location}: holds no *.parquet, *.csv or *.jsonl; give a file, folder or prefix of outcomes")
+    return store, names
+
+
+@contextmanager
+def local_outcomes(store: Store, name: str, scratch: Path) -> Iterator[tuple[Path, str]]:
+    """The file on this machine, and its name for messages."""
+    path = store.path(name)
+    if path is not None:
+        yield path, str(path)
+        return
+    scratch.mkdir(parents=True, exist_ok=True)
+    fetched = scratch / f"outcomes{format_of(name)}"
+    try:
+        fetch_file(store, _RETRY, _RETRY.call(store.url(name), store.stat, name), fetched)
+        yield fetched, store.url(name)
+    finally:
+        fetched.unlink(missing_ok=True)

@@ -1,0 +1,81 @@
+"""DCN V2, the improved Deep & Cross Network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+from components.contract import LOGIT, only_label
+from components.feature_spec import FeatureSpec
+from components.models.dcn_v2 import STACKED, DcnV2Parameters
+from components.models.layers.cross_network import CrossNetwork
+from components.models.layers.embedding_tables import EmbeddingTables
+from components.models.layers.mlp import Mlp
+from components.models.layers.weights import Weights
+from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy, embedding_penalty
+from components.models.ops.dense import project
+from components.models.tabular import read_tabular
+
+
+class DcnV2(tf.Module):
+    """A cross network and a deep network over the same embeddings and numbers.
+
+        x = [embeddings, numbers]
+        logit = w . cross(x) + deep(x)      parallel
+        logit = deep(cross(x))              stacked
+
+    The last layer of the deep network is a logit. Batch normalisation and the penalty of the embeddings are not part of
+    the published model; they are off by default.
+
+    Args:
+        amp: whether the deep network computes in float16; weights, tables, crosses, logits and losses stay float32.
+
+    References:
+        Wang et al., DCN V2: Improved Deep & Cross Network and Practical Lessons for Web-scale Learning to Rank Systems,
+        https://arxiv.org/abs/2008.13535
+    """
+
+    def __init__(self, parameters: DcnV2Parameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
+        super().__init__()
+        weights = Weights(seed)
+        channels = read_tabular(spec)
+        self.serving_features = channels.serving_features
+        self._channels = channels
+        self._penalty = parameters.embedding_l2
+        self._dtype = tf.float16 if amp else tf.float32
+        width, embedded = parameters.embedding_dim, (*channels.categorical, *channels.multihot)
+        self.embed = EmbeddingTables(weights.scope("embedding"), embedded, [width] * len(embedded), dtype=self._dtype)
+        self.tables = self.embed.tables
+        inputs = width * len(embedded) + channels.numbers
+        self.cross = CrossNetwork(weights.scope("cross"), inputs, parameters.cross_layers, parameters.cross_rank)
+        units, normalized = (*parameters.deep_hidden_units, 1), parameters.batch_normalization
+        self.deep = Mlp(weights.scope("deep"), inputs, units, True, normalized, parameters.deep_dropout)
+        self.output = None if parameters.structure == STACKED else weights.scope("output").glorot("kernel", (inputs, 1))
+
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        return {LOGIT: self._logits(features, self.embed(features), training)}
+
+    def loss_terms(
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
+        embedded = self.embed(features)
+        logits = self._logits(features, embedded, training)
+        return {LOGIT: logits}, {
+            CROSS_ENTROPY: cross_entropy(only_label(targets), logits),
+            **embedding_penalty(embedded, self._penalty),
+        }
+
+    def _logits(self, features: Mapping[str, tf.Tensor], embedded: Sequence[tf.Tensor], training: bool) -> tf.Tensor:
+        x = tf.concat([*embedded, tf.cast(self._channels.stacked(features), self._dtype)], 1)
+        # In float32, since products of products overflow float16.
+        crossed = self.cross(tf.cast(x, tf.float32))
+        if self.output is None:
+            logits = self.deep(tf.cast(crossed, self._dtype), training)
+        else:
+            logits = project(crossed, self.output) + self.deep(x, training)
+        return tf.squeeze(logits, 1)

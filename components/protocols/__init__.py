@@ -1,0 +1,1 @@
+"""The protocols of requests to a served model and of its answers: MLflow's, and the Open Inference Protocol."""

@@ -1,0 +1,1 @@
+"""Lists for every user of raw events, with a registered model or a folder of one."""

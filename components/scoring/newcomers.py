@@ -1,0 +1,48 @@
+"""Items that appeared since the training: each gets a share of what the model expects of its category."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Events of an item that has none yet.
+_LEAST = 0.5
+
+
+class Newcomers:
+    """Scores of new candidates from those of the known ones of their categories.
+
+        s(u, n) = ln(sum over the known candidates j of the category of exp(s(u, j))) + ln(c(n) / c)
+
+    ``c(n)`` counts the recent events of the new candidate, ``c`` those of all candidates of its category: a user who
+    likes the category gets its new items as they are popular in it.
+
+    Args:
+        categories: of the candidates, ids ``[N]``, -1 where it is not known.
+        known: bool ``[N]``, candidates whose score is trained.
+        new: bool ``[N]``, candidates that the model does not know.
+        counts: recent events of the candidates, ``[N]``.
+
+    Attributes:
+        places: of the new candidates that have a known one in their category, int64, ascending.
+    """
+
+    def __init__(self, categories: np.ndarray, known: np.ndarray, new: np.ndarray, counts: np.ndarray) -> None:
+        told = categories >= 0
+        counts = np.where(new, np.maximum(counts, _LEAST), counts).astype(np.float64)
+        of_category = np.bincount(categories[told], counts[told])
+        listed = new & told & np.isin(categories, categories[known & told])
+        self.places = np.flatnonzero(listed)
+        self._groups = []
+        for category in np.unique(categories[listed]):
+            own = np.flatnonzero(listed & (categories == category))
+            members = np.flatnonzero(known & (categories == category))
+            self._groups.append((own, members, np.log(counts[own] / of_category[category])))
+
+    def score(self, scores: np.ndarray) -> None:
+        """Replaces the scores of the new candidates, ``[users, N]``; -inf where a category has no candidate left."""
+        for own, members, shares in self._groups:
+            known = scores[:, members]
+            largest = known.max(1, keepdims=True)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                mass = largest + np.log(np.exp(known - largest).sum(1, keepdims=True))
+            scores[:, own] = np.where(np.isfinite(largest), mass, -np.inf) + shares

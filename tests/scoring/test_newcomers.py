@@ -1,0 +1,40 @@
+"""New items: a share of their category's likelihood, as they are popular in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from components.scoring.newcomers import Newcomers
+
+# Two known items of category 0 and one of 1; new ones of 0, of 0 without an event, of 2 and of no category.
+CATEGORIES = np.array([0, 0, 1, 0, 0, 2, -1])
+KNOWN = np.array([True, True, True, False, False, False, False])
+COUNTS = np.array([6, 2, 5, 4, 0, 9, 9])
+
+
+def scored(scores: list[float]) -> np.ndarray:
+    block = np.array([scores + [7.0] * 4])
+    found = Newcomers(CATEGORIES, KNOWN, ~KNOWN, COUNTS)
+    assert found.places.tolist() == [3, 4]
+    found.score(block)
+    return block[0]
+
+
+def test_a_new_item_has_its_share_of_the_recent_events_of_its_category() -> None:
+    found = scored([np.log(0.1), np.log(0.3), np.log(0.6)])
+    # 6 + 2 + 4 + 0.5 events are of category 0, whose known items have 0.4 of the likelihood.
+    assert np.exp(found[:5]) == pytest.approx([0.1, 0.3, 0.6, 0.4 * 4 / 12.5, 0.4 * 0.5 / 12.5])
+    # Without a known item of the category a score stays what it was.
+    assert found[5:].tolist() == [7.0, 7.0]
+
+
+def test_shares_do_not_depend_on_the_size_of_the_scores() -> None:
+    small, large = (scored([each, each - 1.0, 0.0]) for each in (-2.0, 5000.0))
+    assert large[3] - small[3] == pytest.approx(5002.0)
+
+
+def test_where_no_known_item_of_the_category_is_left_there_is_no_candidate() -> None:
+    found = scored([-np.inf, -np.inf, 0.0])
+    assert found[3:5].tolist() == [-np.inf, -np.inf]
+    assert np.exp(scored([-np.inf, np.log(0.4), 0.0])[3]) == pytest.approx(0.4 * 4 / 12.5)
