@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 
 from components.artifacts.folder import listed_paths
 from components.errors import KfrecError
+from components.storage.packed import parquet_batches
 
 # The folder of the files, in the artifact of every step.
 SIDE_TABLES = "side_tables"
+_ROWS = 1 << 14
 
 
 def side_tables(folder: Path) -> dict[str, Path]:
@@ -37,6 +39,7 @@ def read_side_table(tables: Mapping[str, Path], name: str) -> pa.Table:
     if name not in tables:
         raise KfrecError(f"no side table {name}; the data set has {', '.join(tables) or 'none'}, so prepare it again")
     try:
-        return pq.read_table(tables[name])
+        batches = parquet_batches(tables[name], _ROWS, str(tables[name]))
+        return pa.Table.from_batches(batches, pq.read_schema(tables[name]).remove_metadata())
     except (OSError, pa.ArrowException) as error:
         raise KfrecError(f"{tables[name]}: cannot be read ({str(error).splitlines()[0]}); prepare it again") from None

@@ -15,10 +15,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from components.errors import KfrecError
+from components.storage.packed import parquet_batches
 
 JSON, CSV, PARQUET = "application/json", "text/csv", "application/vnd.apache.parquet"
 _RECORDS, _SPLIT, _INPUTS, _INSTANCES = _FORMATS = ("dataframe_records", "dataframe_split", "inputs", "instances")
 _PARAMETERS = "params"
+_ROWS = 1 << 14
 
 
 class Given(NamedTuple):
@@ -53,11 +55,16 @@ def read(body: bytes, content_type: str) -> Given:
     if kind not in (CSV, PARQUET):
         raise OtherType(f"Content-Type {kind} is none of {JSON}, {CSV} and {PARQUET}; say what the body is")
     try:
-        table = pq.read_table(pa.BufferReader(body)) if kind == PARQUET else _csv(body)
+        table = _parquet(body) if kind == PARQUET else _csv(body)
     except pa.ArrowException as error:
         raise KfrecError(f"the body is no {kind} ({' '.join(str(error).split())})") from None
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     return Given(columns, len(table), {})
+
+
+def _parquet(body: bytes) -> pa.Table:
+    batches = parquet_batches(body, _ROWS, "the body")
+    return pa.Table.from_batches(batches, pq.read_schema(pa.BufferReader(body)).remove_metadata())
 
 
 def _csv(body: bytes) -> pa.Table:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -72,11 +73,12 @@ def _explained(label: str) -> Iterator[None]:
 
 
 def parquet_batches(
-    path: Path, rows: int, label: str, columns: Sequence[str] | None = None
+    source: Path | bytes, rows: int, label: str, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Streams a parquet file, whose dictionary may hold a long text once for many rows.
+    """Streams a parquet file, whose dictionary may hold a long text once for many values.
 
     Args:
+        source: the file, or its content.
         rows: largest number of rows of a batch; rows of long texts make smaller ones.
         label: its name for messages.
         columns: those to read; None reads all.
@@ -86,62 +88,96 @@ def parquet_batches(
             LONGEST_LINE.
         OSError, pyarrow.ArrowException: as of pyarrow.parquet.ParquetFile.
     """
-    schema, size = pq.read_schema(path), path.stat().st_size
-    kinds = dict(zip(schema.names, schema.types, strict=True))
-    texts = [name for name in kinds if _is_text(kinds[name]) and (columns is None or name in columns)]
-    if _longest_shared(path, texts) * rows * len(texts) <= _FREE:
-        texts = []  # decoding a dictionary's texts at once is several times as fast
-    with pq.ParquetFile(path, read_dictionary=texts) as file:
+    size = len(source) if isinstance(source, bytes) else source.stat().st_size
+    with _opened(source) as file:
         require_bounded_lists(file.metadata, size, label)
+        types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+        texts = _texts(file, columns)
+    if _largest_batch(source, texts, rows) <= _FREE:
+        texts = {}  # decoding a dictionary's texts at once is several times as fast
+    with _opened(source, read_dictionary=list(texts)) as file:
         total = 0
         for batch in file.iter_batches(rows, columns=None if columns is None else list(columns)):
-            lengths = sum(map(_lengths, batch.columns), np.zeros(len(batch), np.int64))
-            total += int(lengths.sum())
+            total += sum(map(_text_bytes, batch.columns))
             if total > _BYTES * size + _FREE:
                 raise KfrecError(f"{label}: has {size:,} bytes and texts of more than {total:,}, which no data have")
-            for part in _of_bounded_texts(batch, lengths, label):
-                plain = [
-                    column.dictionary.take(column.indices) if name in texts else column
-                    for name, column in zip(part.schema.names, part.columns, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(plain, names=part.schema.names)
+            for part in _of_bounded_texts(batch, label):
+                names = part.schema.names
+                plain = [column.cast(types[name]) for name, column in zip(names, part.columns, strict=True)]
+                yield pa.RecordBatch.from_arrays(plain, names=names)
 
 
-def _longest_shared(path: Path, texts: Sequence[str]) -> int:
-    """Bytes of the longest text in the dictionaries of a parquet file, which come with the first row of a row group."""
+def _opened(source: Path | bytes, **options: Any) -> pq.ParquetFile:
+    return pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source, **options)
+
+
+def _texts(file: pq.ParquetFile, columns: Sequence[str] | None) -> dict[str, int | None]:
+    """Paths of the texts of columns, however deep, and the number of their values; None of those with one a row."""
+    found = dict[str, int | None]()
+    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    for place in range(file.metadata.num_columns):
+        leaf = file.schema.column(place)
+        is_read = columns is None or any(f"{leaf.path}.".startswith(f"{name}.") for name in columns)
+        if is_read and leaf.physical_type == "BYTE_ARRAY" and leaf.converted_type != "DECIMAL":
+            values = sum(group.column(place).num_values for group in groups)
+            found[leaf.path] = values if leaf.max_repetition_level else None
+    return found
+
+
+def _largest_batch(source: Path | bytes, texts: Mapping[str, int | None], rows: int) -> int:
+    """An upper bound for the bytes of a batch's texts: dictionaries come with the first row of a row group."""
     longest = 0
-    if texts:
-        with pq.ParquetFile(path, read_dictionary=texts, buffer_size=_BLOCK) as file:
-            for group in range(file.num_row_groups):
-                for column in next(file.iter_batches(1, row_groups=[group], columns=texts), ()):
-                    longest = max(longest, pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
-    return longest
+    with _opened(source, read_dictionary=list(texts), buffer_size=_BLOCK) as file:
+        for group in range(file.num_row_groups if texts else 0):
+            for column in next(file.iter_batches(1, row_groups=[group], columns=list(texts)), ()):
+                longest = max(longest, _longest(column))
+    return longest * sum(rows if values is None else values for values in texts.values())
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    of_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_one(kind) for is_one in of_text)
 
 
-def _of_bounded_texts(batch: pa.RecordBatch, lengths: np.ndarray, label: str) -> Iterator[pa.RecordBatch]:
-    """A batch in parts whose texts, of so many bytes a row, take at most LONGEST_LINE each."""
-    ends = np.cumsum(lengths)
-    first, done, limit = 0, 0, int(LONGEST_LINE * (1 << 20))
-    while first < len(batch):
-        last = int(np.searchsorted(ends, done + limit, "right"))
-        if last == first:
-            raise KfrecError(f"{label}: the texts of a row are longer than {LONGEST_LINE:g} MiB; shorten them")
-        yield batch.slice(first, last - first)
-        first, done = last, int(ends[last - 1])
+def _longest(column: pa.Array) -> int:
+    lengths = (pc.max(pc.binary_length(leaf.dictionary)).as_py() or 0 for leaf in _leaves(column))
+    return max(lengths, default=0)
 
 
-def _lengths(column: pa.Array) -> np.ndarray:
-    """Bytes of each text of a column that is a dictionary; 0 of others."""
-    if not (pa.types.is_dictionary(column.type) and _is_text(column.type) and len(column.dictionary)):
-        return np.zeros(len(column), np.int64)
-    lengths = pc.fill_null(pc.binary_length(column.dictionary), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    used = np.append(lengths, 0)
-    return used[pc.fill_null(column.indices.cast(pa.int64()), len(lengths)).to_numpy(zero_copy_only=False)]
+def _leaves(column: pa.Array) -> Iterator[pa.DictionaryArray]:
+    """The dictionaries of texts within a column."""
+    if pa.types.is_dictionary(column.type):
+        if _is_text(column.type.value_type):
+            yield column
+    elif pa.types.is_map(column.type):
+        yield from _leaves(column.keys)
+        yield from _leaves(column.items)
+    elif pa.types.is_struct(column.type):
+        for field in column.flatten():
+            yield from _leaves(field)
+    elif pa.types.is_nested(column.type):
+        yield from _leaves(column.flatten())
+
+
+def _text_bytes(column: pa.Array) -> int:
+    """Bytes of all texts of a column whose texts are dictionaries."""
+    total = 0
+    for leaf in _leaves(column):
+        lengths = pc.fill_null(pc.binary_length(leaf.dictionary), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        total += int(lengths[leaf.indices.drop_null().to_numpy(zero_copy_only=False)].sum())
+    return total
+
+
+def _of_bounded_texts(batch: pa.RecordBatch, label: str) -> Iterator[pa.RecordBatch]:
+    """A batch in parts whose texts take at most LONGEST_LINE each."""
+    if sum(map(_text_bytes, batch.columns)) <= LONGEST_LINE * (1 << 20):
+        yield batch
+        return
+    if len(batch) == 1:
+        raise KfrecError(f"{label}: the texts of a row are longer than {LONGEST_LINE:g} MiB; shorten them")
+    for half in np.array_split(np.arange(len(batch)), 2):
+        # A slice would be cast with all values of its lists.
+        yield from _of_bounded_texts(batch.take(pa.array(half)), label)
 
 
 def require_bounded_lists(metadata: pq.FileMetaData, size: int, label: str) -> None:

@@ -18,11 +18,14 @@ import pytest
 
 from components.datasets.events import DATASET
 from components.errors import KfrecError
+from components.feature_spec.side_tables import read_side_table
 from components.find.rows import row_hashes
 from components.find.versions import _hashes, data_versions, new_rows
 from components.inference.formats import rows_file
+from components.protocols.invocations import PARQUET
+from components.protocols.invocations import read as read_request
 from components.storage import open_store
-from components.storage.packed import read_packed
+from components.storage.packed import parquet_batches, read_packed
 
 EVENTS = pd.DataFrame(
     {
@@ -155,18 +158,29 @@ def test_a_small_parquet_file_with_lists_of_gigabytes_is_refused(tmp_path: Path)
             list(read)
 
 
+SHARED_TEXTS = [
+    lambda texts: texts,
+    lambda texts: pa.StructArray.from_arrays([texts, pa.array(range(len(texts)))], ["text", "number"]),
+    lambda texts: pa.ListArray.from_arrays(np.arange(len(texts) + 1, dtype=np.int32), texts),
+    lambda texts: pa.MapArray.from_arrays(
+        np.arange(len(texts) + 1, dtype=np.int32), pa.array(map(str, range(len(texts)))), texts
+    ),
+]
+
+
+@pytest.mark.parametrize("column", SHARED_TEXTS)
 @pytest.mark.parametrize("read", [
     lambda path: (len(rows) for rows in read_packed(path, "a.parquet")),
     lambda path: map(len, row_hashes(path)),
     lambda path: map(len, rows_file(path).batches(1000)),
 ])  # fmt: skip
 def test_a_long_text_that_many_rows_of_a_parquet_file_share_is_held_a_few_times(
-    tmp_path: Path, read: Callable[[Path], Iterable[int]]
+    tmp_path: Path, read: Callable[[Path], Iterable[int]], column: Callable[[pa.Array], pa.Array]
 ) -> None:
     rows, text = 60, "a" * (8 << 20)
     shared = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [text])
     noise = np.random.default_rng(0).bytes(1 << 20)  # the more bytes, the more may be in memory
-    table = pa.table({"a": shared, "b": np.arange(rows), "c": [noise.hex()] + [""] * (rows - 1)})
+    table = pa.table({"a": column(shared), "b": np.arange(rows), "c": [noise.hex()] + [""] * (rows - 1)})
     path = tmp_path / "a.parquet"
     pq.write_table(table, path, compression="zstd", store_schema=False, dictionary_pagesize_limit=1 << 30)
     before, most, count = pa.total_allocated_bytes(), 0, 0
@@ -182,14 +196,40 @@ def test_a_row_of_a_parquet_file_has_texts_of_at_most_a_long_line(tmp_path: Path
         list(row_hashes(tmp_path / "a.parquet"))
 
 
+@pytest.mark.parametrize("column", SHARED_TEXTS)
 @pytest.mark.parametrize("as_categories", [False, True])
-def test_a_small_parquet_file_with_texts_of_gigabytes_is_refused(tmp_path: Path, as_categories: bool) -> None:
+def test_a_small_parquet_file_with_texts_of_gigabytes_is_refused(
+    tmp_path: Path, as_categories: bool, column: Callable[[pa.Array], pa.Array]
+) -> None:
     shared = pa.DictionaryArray.from_arrays(np.zeros(16_384, np.int32), ["a" * (1 << 20)])
     path = tmp_path / "a.parquet"
-    table = pa.table({"a": shared, "b": np.arange(16_384)})
+    table = pa.table({"a": column(shared), "b": np.arange(16_384)})
     pq.write_table(table, path, compression="zstd", store_schema=as_categories)
     assert path.stat().st_size < 1 << 17
     for read in (read_packed(path, "a.parquet"), row_hashes(path), rows_file(path).batches(1000)):
         with pytest.raises(KfrecError, match=r"a\.parquet: has [\d,]+ bytes and texts of more than [\d,]+, which no"):
             for _ in read:
                 pass
+    with pytest.raises(KfrecError, match=r"the body: has [\d,]+ bytes and texts of more than [\d,]+, which no"):
+        read_request(path.read_bytes(), PARQUET)
+    with pytest.raises(KfrecError, match=r"a\.parquet: has [\d,]+ bytes and texts of more than [\d,]+, which no"):
+        read_side_table({"a": path}, "a")
+
+
+def test_texts_within_lists_structs_and_maps_are_read_as_they_are(tmp_path: Path) -> None:
+    long = "a" * (1 << 20)
+    table = pa.table({
+        "lists": [["b", None, long], None, []],
+        "structs": [{"text": long, "lists": [["c"], None]}, None, {"text": None, "lists": []}],
+        "maps": pa.array([[(long, "d")], [], None], pa.map_(pa.string(), pa.string())),
+        "bytes": pa.array([b"e", None, b""]),
+        "large": pa.array([["f"], None, [long]], pa.large_list(pa.large_string())),
+        "fixed": pa.array([["g", "h"], [None, "i"], ["j", long]], pa.list_(pa.string(), 2)),
+        "categories": pa.array(["k", "k", None]).dictionary_encode(),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet")
+    for rows in (100, 2):
+        batches = list(parquet_batches(tmp_path / "a.parquet", rows, "a.parquet"))
+        assert pa.Table.from_batches(batches).equals(table)
+    chosen = list(parquet_batches(tmp_path / "a.parquet", 100, "a.parquet", ["fixed", "maps"]))
+    assert pa.Table.from_batches(chosen).select(["maps", "fixed"]).equals(table.select(["maps", "fixed"]))
