@@ -56,6 +56,10 @@ def main(arguments: list[str]) -> int:
             prepared = node.enter(sys.executable, "-m", "tests.cluster.apply", *manifests)
             subprocess.run(prepared, cwd=ROOT, env=environment, check=True)
         status = subprocess.run(node.enter(*_tests(arguments)), cwd=ROOT, env=environment).returncode
+        if status and not arguments:
+            # A test that fails beside the other group is tried once more, alone.
+            again = [sys.executable, "-m", "pytest", "--last-failed", "--last-failed-no-failures=none", str(SUITE)]
+            status = subprocess.run(node.enter(*again), cwd=ROOT, env=environment).returncode
     assert not (left := left_behind(folder)), left
     if status or arguments:
         return status

@@ -6,12 +6,16 @@ import json
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event
+from urllib.error import HTTPError
 
 import pytest
 from mlflow import MlflowClient
 
 from components.artifacts.reference import data_uri
+from components.tracking.standing import promote, roll_back
 from pipelines.defaults import FEEDBACK, Pipeline
 from pipelines.serving import PORT, inference_service
 from tests.cluster import kubectl as k8s
@@ -51,18 +55,70 @@ def answered(url: str, request: str) -> list[float]:
         return [row["probability"] for row in json.load(answer)["predictions"]]
 
 
+@pytest.fixture
+def version(registered: Run, tracked: MlflowClient) -> str:
+    """The version that is the champion."""
+    return str(tracked.get_model_version_by_alias(MODEL, "champion").version)
+
+
+@pytest.fixture
+def other(version: str, tracked: MlflowClient) -> Iterator[str]:
+    """Another version of the same model."""
+    held = tracked.get_model_version(MODEL, version)
+    assert held.source is not None
+    made = str(tracked.create_model_version(MODEL, held.source, held.run_id, held.tags).version)
+    yield made
+    tracked.set_registered_model_alias(MODEL, "champion", version)
+    tracked.delete_model_version(MODEL, made)
+
+
+def metrics(url: str) -> str:
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def ask(url: str, over: Event) -> int:
+    """Asks until it is over; returns how often. What kubectl's tunnel breaks off is asked again."""
+    count = 0
+    while not over.is_set():
+        try:
+            answered(url, f"load-{count}")
+            count += 1
+        except HTTPError:
+            raise
+        except OSError:
+            time.sleep(0.1)
+    return count
+
+
 def test_what_the_served_image_answers_is_logged_and_measured(
-    place: Place, registered: Run, tracked: MlflowClient
+    place: Place, version: str, other: str, tracked: MlflowClient
 ) -> None:
-    version = str(tracked.get_model_version_by_alias(MODEL, "champion").version)
-    with pod_of(place, version) as url:
+    """It follows a promotion and the way back, under load."""
+    over = Event()
+
+    def serves(number: str) -> bool:
+        return f'kfrec_model_info{{model="{MODEL}",version="{number}"}} 1' in metrics(url)
+
+    with pod_of(place, version) as url, ThreadPoolExecutor(2) as pool:
         scores = [answered(url, request) for request in ("first", "second")]
-        with urllib.request.urlopen(f"{url}/metrics") as metrics:
-            assert f'kfrec_model_info{{model="{MODEL}",version="{version}"}} 1' in metrics.read().decode()
+        assert serves(version)
+        asking = [pool.submit(ask, url, over) for _ in range(2)]
+        try:
+            promote(tracked, MODEL, other, "Ada", "it looks better")
+            k8s.wait_for(lambda: serves(other))
+            roll_back(tracked, MODEL, "", "Ada", "fewer orders")
+            k8s.wait_for(lambda: serves(version))
+        finally:
+            over.set()
+        assert all(each.result() for each in asking)
+        counted = [line for line in metrics(url).splitlines() if line.startswith("kfrec_requests_total")]
+        assert [line.partition(" ")[0] for line in counted] == ['kfrec_requests_total{status="200"}']
     assert scores[0] == pytest.approx(scores[1], abs=1e-6) and all(0 < score < 1 for score in scores[0])
     # A pod that is deleted writes what it holds before it ends.
-    (written,) = store().list_objects_v2(Bucket=BUCKET, Prefix=f"{SERVED}/").get("Contents", ())
-    assert written["Key"].startswith(f"{SERVED}/{time.strftime('%Y-', time.gmtime())}")
+    written = store().list_objects_v2(Bucket=BUCKET, Prefix=f"{SERVED}/")["Contents"]
+    assert all(each["Key"].startswith(f"{SERVED}/{time.strftime('%Y-', time.gmtime())}") for each in written)
 
     store().put_object(Bucket=BUCKET, Key="outcomes/clicks.csv", Body=b"request_id,row\nfirst,0\nsecond,2\nother,1\n")
     values = {
@@ -73,4 +129,4 @@ def test_what_the_served_image_answers_is_logged_and_measured(
     run.step("feedback")
     live = json.loads(read(f"{data_uri(run.uri('feedback', 'feedback'))}/live.json"))
     assert live["total"]["live_positives"] == 2 and live["counts"]["unmatched"] == 1
-    assert [(day["version"], day["skew_share"]) for day in live["days"]] == [(version, 0)]
+    assert {(day["version"], day["skew_share"]) for day in live["days"]} == {(version, 0), (other, 0)}
