@@ -60,6 +60,11 @@ def _run(options: argparse.Namespace) -> int:
             values[name] = given
     use_store_of(options)
     pipeline = pipeline_of(options)
+    other = "--after" if options.after else "--resume" if options.resume is not None else ""
+    if other and (options.first or options.last):
+        raise KfrecError(
+            f"--from and --until start a run for each data version, which {other} does not; leave them out"
+        )
     every = nights(pipeline, values, options.first, options.last)
     if options.after:
         summary = _chained(options, values)

@@ -71,6 +71,12 @@ def test_a_later_version_is_not_there_yet(prefix: str, store: str, tmp_path: Pat
         find(STEPS["find"].of(**parameters | {"data_until": "2025"}), champion=tmp_path / "other")
 
 
+@pytest.mark.parametrize("words", [["--resume", "last"], ["--after", "sasrec"]])
+def test_an_interval_of_what_is_one_run_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--pipeline", "retraining", "--from", "2026-11-09", *words]) == 2
+    assert f"--from and --until start a run for each data version, which {words[0]} does not" in capsys.readouterr().err
+
+
 def test_a_backfill_on_a_cluster_waits_for_each_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["submit", "--pipeline=retraining", "--from=2026-11-08"]) == 2
     assert "start a run once the one before has ended; give --wait, too" in capsys.readouterr().err
