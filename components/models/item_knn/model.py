@@ -92,8 +92,11 @@ class ItemKnn(tf.Module):
             yield np.where((events >= self._first) & (events < self._rows), events, 0)
 
     def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        return self.ranked(features, self.item_scores(features))
+
+    def ranked(self, features: Mapping[str, tf.Tensor], scores: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The outputs, from the log-likelihoods of all items, ``[B, rows]``."""
         target, history = self._known(features[self._target]), self._known(features[self._history])
-        scores = self.item_scores(features)
         own = tf.gather(scores, target, batch_dims=1)
         return {
             LOG_LIKELIHOOD: own,

@@ -149,6 +149,11 @@ class SasRec(tf.Module):
     def target_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.gather(self.items, self._known(features[self._target]))
 
+    def item_logits(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The logits of all items, float32 ``[B, rows]``; what is no item has about none of the likelihood."""
+        logits = tf.matmul(self.user_vectors(features), self.items, transpose_b=True)
+        return tf.where(tf.range(self.items.shape[0]) < self._first, _LEFT_OUT, logits)
+
     def _known(self, ids: tf.Tensor) -> tf.Tensor:
         """The ids, with 0 for those outside the table."""
         return tf.where((ids >= 0) & (ids < self.items.shape[0]), ids, tf.zeros_like(ids))
