@@ -20,9 +20,13 @@ SHARED = {"layers", "ops", "optimizers", "tables"}
 BINARY = ("click", "ranking", "replaced_token")
 # The data sets of users' histories are readers beside a common room.
 READERS = ("amazon_reviews", "events", "movielens")
-SHARING = {(f"components.tasks.{task}", "components.tasks.binary") for task in BINARY} | {
-    (f"components.datasets.{name}", "components.datasets.histories") for name in READERS
-}
+# A mixture of two models is made of both.
+MIXED = ("sasrec", "item_knn")
+SHARING = (
+    {(f"components.tasks.{task}", "components.tasks.binary") for task in BINARY}
+    | {(f"components.datasets.{name}", "components.datasets.histories") for name in READERS}
+    | {("components.models.sasrec_knn", f"components.models.{name}") for name in MIXED}
+)
 
 
 @cache
