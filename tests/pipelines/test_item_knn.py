@@ -1,4 +1,4 @@
-"""Item-kNN from raw events to lists."""
+"""Item-kNN, alone and mixed with SASRec, from raw events to lists."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tests.pipelines.conftest import Run
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("model", "settings"), [("item_knn", ()), ("sasrec_knn", ("beat_baseline=false",))])
 def test_it_becomes_champion_and_lists_leave_out_what_is_excluded(
-    in_process: Callable[..., Run], tmp_path: Path
+    in_process: Callable[..., Run], tmp_path: Path, model: str, settings: tuple[str, ...]
 ) -> None:
     # So few events that nothing is above the baseline of pairs by more than chance.
-    small = ("synthetic_users=150", "epochs=2", "catalogue_users=20", "tfrecord_workers=1")
+    small = ("synthetic_users=150", "epochs=2", "catalogue_users=20", "tfrecord_workers=1", *settings)
     words = [word for value in small for word in ("--set", value)]
-    run = in_process(tmp_path / "runs", "--model", "item_knn", "--dataset", "events", *words).summary
+    run = in_process(tmp_path / "runs", "--model", model, "--dataset", "events", *words).summary
     assert run["registered"]["alias"] == "champion"
 
     def lists(*more: str) -> pd.DataFrame:
