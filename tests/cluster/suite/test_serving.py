@@ -66,7 +66,7 @@ def other(version: str, tracked: MlflowClient) -> Iterator[str]:
     """Another version of the same model."""
     held = tracked.get_model_version(MODEL, version)
     assert held.source is not None
-    made = str(tracked.create_model_version(MODEL, held.source, held.run_id, held.tags).version)
+    made = str(tracked.create_model_version(MODEL, held.source, held.run_id, held.tags, model_id=held.model_id).version)
     yield made
     tracked.set_registered_model_alias(MODEL, "champion", version)
     tracked.delete_model_version(MODEL, made)
