@@ -1,11 +1,17 @@
-"""From ratings and genres to events: ``user \\t movie \\t rating \\t time``, the same with ``::``, or as CSV."""
+"""From ratings and genres to events: ``user \\t movie \\t rating \\t time``, the same with ``::``, or as CSV.
+
+The synthetic data set is the built-in shop's reviews as ratings.csv and movies.csv.
+"""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as pa_csv
@@ -15,8 +21,10 @@ from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob, UserHistories
 from components.datasets.histories.preprocess import Read, histories_from, samples_from
 from components.datasets.histories.sorting import ITEM, NO_CATEGORY, REVIEW, in_nanoseconds, without_kinds
+from components.datasets.histories.synthetic import USERS_AT_A_TIME, catalogue_of, reviews_of
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
+from components.progress import progress
 from components.workflows.key_runs import KeyRuns
 from components.workflows.quarantine import BadLine
 from components.workflows.text_blocks import Block, RawReader, table_of
@@ -130,3 +138,22 @@ def _movie(line: bytes) -> tuple[str, str | None]:
 def _alike(movies: set[str]) -> pa.Table:
     """Movies of one category, where no file names genres."""
     return table_of([(movie, NO_CATEGORY) for movie in sorted(movies)], ITEM)
+
+
+def write_ratings(parameters: Any, folder: Path) -> None:
+    """Generates both files in ``folder``; the same parameters give the same bytes."""
+    users, catalogue = parameters.synthetic_users, catalogue_of(parameters)
+    with (folder / "movies.csv").open("w") as file:
+        file.write("movieId,title,genres\n")
+        for item in np.argsort(catalogue.number):
+            genre = f"Genre {catalogue.category[item] + 1}" if catalogue.has_metadata[item] else "(no genres listed)"
+            file.write(f'{catalogue.number[item]},"Movie {catalogue.number[item]}, a synthetic one",{genre}\n')
+    with (folder / "ratings.csv").open("w") as file, progress("generating ratings", users, "users") as bar:
+        file.write("userId,movieId,rating,timestamp\n")
+        for first in range(0, users, USERS_AT_A_TIME):
+            count = min(USERS_AT_A_TIME, users - first)
+            reviews, _ = reviews_of(parameters, catalogue, first, count)
+            columns = (reviews.user + 1, catalogue.number[reviews.item], reviews.rating, reviews.time)
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            file.write("".join(f"{user},{movie},{rating}.0,{time}\n" for user, movie, rating, time in rows))
+            bar.advance(count)

@@ -20,9 +20,9 @@ from components.datasets.definition import PreprocessJob
 from components.datasets.outbrain.displays import CLICK, EVENT, REASONS, click_table, event_table
 from components.datasets.outbrain.division import Division, display_keys
 from components.datasets.outbrain.documents import term_table, write_documents
-from components.datasets.outbrain.fitted_files import read_fitted
 from components.datasets.outbrain.lines import LineParser, schema_of
 from components.datasets.outbrain.raw_files import ADS, CLICKS, EPOCH, EVENTS, FIELDS, META, TERMS, find_raw_files
+from components.datasets.outbrain.statistics import read_fitted
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME, LARGEST_ID
 from components.progress import warn
