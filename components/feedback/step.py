@@ -20,9 +20,8 @@ from components.feedback.attribution import Counts, attribute
 from components.feedback.live import DRIFT, Live, Models, live, task_of
 from components.feedback.outcomes import read_outcomes
 from components.feedback.page import metric_of, page
-from components.feedback.rows import LABEL, Group, groups_of, served_rows
+from components.feedback.rows import LABEL, Group, groups_of, is_raw, served_rows, write_training_rows
 from components.feedback.shade import Shaded, challengers_of, is_due, shaded
-from components.feedback.training_rows import is_raw, write_training_rows
 from components.inference.files import seconds_of
 from components.inference.model import is_registered, named_model
 from components.progress import warn
