@@ -11,7 +11,6 @@ from components.contract import PIECES
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME
-from components.models.layers.piecewise_linear import piecewise_linear
 
 
 @dataclass(frozen=True)
@@ -85,3 +84,28 @@ def read_tabular(spec: FeatureSpec) -> TabularChannels:
             channel = Channel.NUMERICAL if feature in numerical else Channel.QUANTILE
             raise KfrecError(f"{path}: feature {feature.name} has dtype {feature.dtype}; channel {channel} has float32")
     return TabularChannels(categorical, multihot, numerical, quantile)
+
+
+def piecewise_linear(quantiles: tf.Tensor) -> tf.Tensor:
+    """``min(max(32 q - t, 0), 1)`` for t = 0 ... 31 and each quantile q.
+
+    A linear function of the pieces is a piecewise linear function of q, whose steps are as narrow as a 32nd of the
+    training rows, however long the tails of the numbers are.
+
+    Args:
+        quantiles: float ``[B, F]``, from 0 to 1.
+
+    Returns:
+        ``[B, 32 F]``, in the dtype of the quantiles.
+
+    Examples:
+        >>> piecewise_linear(tf.constant([[1.5 / 32]]))[0, :3].numpy()
+        array([1. , 0.5, 0. ], dtype=float32)
+
+    References:
+        Gorishniy et al., On Embeddings for Numerical Features in Tabular Deep Learning,
+        https://arxiv.org/abs/2203.05556
+    """
+    pieces = tf.range(PIECES, dtype=quantiles.dtype)
+    encoded = tf.clip_by_value(PIECES * quantiles[..., tf.newaxis] - pieces, 0, 1)
+    return tf.reshape(encoded, [-1, PIECES * quantiles.shape[1]])

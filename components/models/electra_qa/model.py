@@ -12,8 +12,8 @@ from components.feature_spec.spec import FILENAME
 from components.models.electra_qa import ElectraQaParameters
 from components.models.electra_qa.answer_head import AnswerHead
 from components.models.encoder import read_text
-from components.models.layers.encoder import Encoder
 from components.models.layers.token_embeddings import TokenEmbeddings
+from components.models.layers.transformer import Encoder
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table
