@@ -20,12 +20,11 @@ from components.checks.profile import read_profile
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.parameters import parameters_of
-from components.register.card import FILENAME as CARD
-from components.register.card import card
 from components.register.comparison import METRICS, Candidate
+from components.register.documents import FILENAME as CARD
+from components.register.documents import card, decision_page, earlier_versions, started_from
 from components.register.gate import Decision
 from components.register.logged import logged
-from components.register.page import decision_page, earlier_versions, started_from
 from components.register.pairing import Registered, register_pair
 from components.register.promotion import basis_of, decide
 from components.register.refit import publish

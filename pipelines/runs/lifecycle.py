@@ -7,24 +7,23 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped
-from components.notices import tell
+from components.notices import Notice, tell
 from components.private import modes_of, require_writable
 from components.secrets import without_password
 from components.tracking.champion import require_task_early
 from components.tracking.run import RUN_NAME
 from components.tracking.store import database_of, prepare, tracking_uri
 from pipelines.defaults import OF_REFIT, Pipeline
-from pipelines.runs.notices import notice_of
 from pipelines.runs.record import FAILED, FINISHED, RECORD, RUNNING, STOPPED, RunRecord, held, read_record
 from pipelines.screen import StepOutput
-from pipelines.summary import refit_name
+from pipelines.summary import published, refit_name, warnings_of
 
 # Working folders of local steps: run, pipeline, step, and the hidden folder beside the output.
 _WORKING = "*/*/*/.*.partial"
@@ -169,3 +168,25 @@ def run_folder(workdir: Path) -> Path:
         explained = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
         raise explain_os_error(error, folder) or explained from error
     return folder
+
+
+def notice_of(record: RunRecord, step: str, log: Sequence[str]) -> Notice:
+    """The notice of a run that has ended.
+
+    Args:
+        step: that failed; empty if none did.
+        log: lines of its log.
+    """
+    summary = record.summary()
+    return Notice(
+        record.name,
+        f"{record.pipeline.kind} of {record.pipeline.model}",
+        record.state,
+        record.message,
+        step,
+        log,
+        published(summary),
+        summary.get("metrics", {}),
+        [warning["message"] for warning in warnings_of(record.steps)],
+        str(record.folder),
+    )
