@@ -16,9 +16,8 @@ import pandas as pd
 from components.artifacts import publishing
 from components.checks.limits import PSI, Limits
 from components.errors import KfrecError
-from components.feedback.attribution import Counts, attribute
 from components.feedback.live import DRIFT, Live, Models, live, task_of
-from components.feedback.outcomes import read_outcomes
+from components.feedback.outcomes import Counts, attribute, read_outcomes
 from components.feedback.page import metric_of, page
 from components.feedback.rows import LABEL, Group, groups_of, is_raw, served_rows, write_training_rows
 from components.feedback.shade import Shaded, challengers_of, is_due, shaded

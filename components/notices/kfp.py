@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from components.cluster import api
 from components.cluster.api import Cluster, Expired, Kind, Refused
 from components.errors import KfrecError
-from components.notices.notice import FAILED, FINISHED, STOPPED, Notice
-from components.notices.sending import tell
+from components.notices.notice import FAILED, FINISHED, STOPPED, Notice, tell
 from components.secrets import without_password
 from components.steps.catalog import STEPS
 from components.steps.command import use_mounted_environment
