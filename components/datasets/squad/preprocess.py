@@ -21,7 +21,7 @@ from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.progress import progress, warn
 from components.random_draws import fraction_of
-from components.text.tables import END, IS_IMPOSSIBLE, START, WINDOW
+from components.text.questions import END, IS_IMPOSSIBLE, START, WINDOW
 from components.text.vocabulary import Settled, given_vocabulary, settle, write_vocabulary
 from components.text.wordpiece import WordPiece
 from components.text.writing import CHANNELS, token_features, token_metadata

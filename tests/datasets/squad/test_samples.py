@@ -14,8 +14,8 @@ from components.datasets.squad.preprocess import find_questions
 from components.datasets.squad.windows import Shape, Windows, tokens_within
 from components.feature_spec import load_feature_spec
 from components.feature_spec.side_tables import side_tables
+from components.text.questions import QuestionTables
 from components.text.special import SpecialTokens
-from components.text.tables import QuestionTables
 from components.text.vocabulary import tokenizer_of
 from tests.datasets.amazon_reviews.raw import samples
 from tests.datasets.squad.questions import (
