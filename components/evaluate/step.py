@@ -45,10 +45,17 @@ from components.steps.catalog import EvaluateParameters
 from components.steps.recorded import recorded
 from components.tasks import Measured, Scores, TaskDefinition, missing_column
 from components.tasks.controls import NO_INTERVAL
-from components.tasks.groups import ADMITTED
-from components.tracking.data import data_name, log_extensions, log_lineage, log_profile, log_splits, metric_name
+from components.tasks.report import ADMITTED
 from components.tracking.run import TrackedRun, tracked_run
-from components.tracking.trained import complete_training
+from components.tracking.trained import (
+    complete_training,
+    data_name,
+    log_extensions,
+    log_lineage,
+    log_profile,
+    log_splits,
+    metric_name,
+)
 
 
 def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, Any]:

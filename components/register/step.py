@@ -40,8 +40,8 @@ from components.steps.recorded import recorded
 from components.tasks import TaskDefinition
 from components.tasks.pairing import require_names
 from components.tracking.champion import CHAMPION, require_name, standing
-from components.tracking.data import log_extensions
 from components.tracking.run import refit_of, tracked_run
+from components.tracking.trained import log_extensions
 from components.training_log import TRAINING
 
 if TYPE_CHECKING:

@@ -24,10 +24,9 @@ from components.steps.training_parameters import LOCAL, MPIJOB, OF_A_REFIT
 from components.storage import is_uri
 from components.tasks import TaskDefinition, missing_column
 from components.tracking.champion import require_task_early
-from components.tracking.data import data_name
 from components.tracking.live import TrainingRun, training_run
 from components.tracking.run import TrackedRun, refit_of
-from components.tracking.trained import complete_training, final_metrics, log_start
+from components.tracking.trained import complete_training, data_name, final_metrics, log_start
 from components.train.failure import failing_once, kept_on_failure, require_one_start
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher, worker_arguments
 from components.train.results import CHECKPOINT, trained_rows
