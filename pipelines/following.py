@@ -18,7 +18,6 @@ def follow(server: Processes, named: str, files: NamedFiles, held: ExitStack, se
 
     Args:
         named: ``name@alias``.
-        files: what is served.
         held: closes them once another version is served.
         seconds: between two looks.
 

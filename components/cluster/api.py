@@ -63,7 +63,6 @@ class Refused(Exception):
 
     Attributes:
         status: HTTP status: 403 forbidden or over quota, 404 not there, 409 already there, 422 invalid.
-        message: the server's message.
     """
 
     def __init__(self, status: int, message: str) -> None:

@@ -129,7 +129,6 @@ def write_lists(
 
     Args:
         top: largest number of items of a user.
-        delivery: where they go.
         keep_seen: whether items of the history are candidates, too; None is what the model was judged by.
         exclusions: further items that are no candidates of a user.
         per_category: most items of a category in a list; 0 is any number.

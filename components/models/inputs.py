@@ -201,9 +201,6 @@ class Repetition(tf.Module):
     the newest one, 0. A network must learn from the data that equal embeddings are equal ids, and a softmax over the
     history forgets how many there are.
 
-    Args:
-        channels: the features to read.
-
     Attributes:
         width: number of counts.
 

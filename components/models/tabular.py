@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from components.contract import PIECES
+from components.contract import LOGIT, PIECES, only_label
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME
+from components.models.layers.embedding_tables import EmbeddingTables
+from components.models.layers.weights import Weights
+from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy, embedding_penalty
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,45 @@ def read_tabular(spec: FeatureSpec) -> TabularChannels:
             channel = Channel.NUMERICAL if feature in numerical else Channel.QUANTILE
             raise KfrecError(f"{path}: feature {feature.name} has dtype {feature.dtype}; channel {channel} has float32")
     return TabularChannels(categorical, multihot, numerical, quantile)
+
+
+class TabularModel(tf.Module):
+    """A model of clicks whose embeddings all have one width; a subclass computes the logits.
+
+    Args:
+        penalty: weight of the embeddings' penalty.
+        amp: whether the embeddings are float16; tables, logits and losses stay float32.
+    """
+
+    def __init__(self, weights: Weights, spec: FeatureSpec, width: int, penalty: float, amp: bool) -> None:
+        super().__init__()
+        self._channels = read_tabular(spec)
+        self.serving_features = self._channels.serving_features
+        self._penalty, self._dtype = penalty, tf.float16 if amp else tf.float32
+        embedded = (*self._channels.categorical, *self._channels.multihot)
+        self.embed = EmbeddingTables(weights.scope("embedding"), embedded, [width] * len(embedded), dtype=self._dtype)
+        self.tables = self.embed.tables
+
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        return {LOGIT: self._logits(features, self.embed(features), training)}
+
+    def loss_terms(
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
+        embedded = self.embed(features)
+        logits = self._logits(features, embedded, training)
+        return {LOGIT: logits}, {
+            CROSS_ENTROPY: cross_entropy(only_label(targets), logits),
+            **embedding_penalty(embedded, self._penalty),
+        }
+
+    def _logits(self, features: Mapping[str, tf.Tensor], embedded: list[tf.Tensor], training: bool) -> tf.Tensor:
+        """The logits of a batch, float32 ``[B]``."""
+        raise NotImplementedError
 
 
 def piecewise_linear(quantiles: tf.Tensor) -> tf.Tensor:

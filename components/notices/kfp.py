@@ -35,8 +35,6 @@ def tell_end(state: str, workflow: str, pipeline: str, run_id: str) -> None:
     Args:
         state: of what the exit handler encloses; one that is not of an end counts as failed if a pod has failed.
         workflow: name of its Argo Workflow.
-        pipeline: its name.
-        run_id: the pipeline run's.
     """
     use_mounted_environment()
     outcome = _OUTCOMES.get(state.upper(), "")
@@ -84,12 +82,7 @@ class FailedStep(NamedTuple):
 
 
 def failed_step(workflow: str, steps: Collection[str]) -> FailedStep:
-    """The step of a Workflow whose pod failed last.
-
-    Args:
-        workflow: its name.
-        steps: their names.
-    """
+    """The step of a Workflow whose pod failed last."""
     try:
         cluster = api.connect(_WORKFLOWS)
         failed = [pod for pod in cluster.pods(workflow) if pod.get("status", {}).get("phase") == "Failed"]

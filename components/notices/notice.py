@@ -55,7 +55,6 @@ class Notice:
         metrics: of the test split, by name.
         warnings: such as columns that drift, a line each.
         link: where to look further; empty if unknown.
-        time: when, in UTC.
     """
 
     run: str

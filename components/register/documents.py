@@ -47,7 +47,6 @@ def card(
 
     Args:
         title: name and version.
-        decision: of the gate.
         takes: inputs and outputs, for users.
         spec: of the data that the model was judged on, or, of a refit, has trained on.
         metrics: of the evaluation; of a refit those of its judged twin.
@@ -157,11 +156,7 @@ def decision_page(
 
 
 def started_from(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """What a model started from, by what it took.
-
-    Args:
-        parameters: of its training.
-    """
+    """What a model started from, by what it took."""
     given = {what: without_password(parameters[name]) for name, what in _STARTS.items() if parameters.get(name)}
     return given or ({"starts from": "no earlier model"} if parameters else {})
 

@@ -184,7 +184,6 @@ def notice_of(record: RunRecord, step: str, log: Sequence[str]) -> Notice:
 
     Args:
         step: that failed; empty if none did.
-        log: lines of its log.
     """
     summary = record.summary()
     return Notice(

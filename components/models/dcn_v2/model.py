@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import tensorflow as tf
 
-from components.contract import LOGIT, only_label
 from components.feature_spec import FeatureSpec
 from components.models.dcn_v2 import STACKED, DcnV2Parameters
 from components.models.layers.dense import Dense
-from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.mlp import Mlp
 from components.models.layers.weights import Weights
-from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy, embedding_penalty
 from components.models.ops.dense import project
-from components.models.tabular import read_tabular
+from components.models.tabular import TabularModel
 
 
 class CrossNetwork(tf.Module):
@@ -24,7 +21,6 @@ class CrossNetwork(tf.Module):
     Args:
         weights: source of fresh weights; matrices start Glorot uniform, b at 0.
         inputs: width of x.
-        layers: number of layers.
         rank: width of U and V, where ``W = U V^T``; 0 learns W whole.
 
     Examples:
@@ -51,7 +47,7 @@ class CrossNetwork(tf.Module):
         return x
 
 
-class DcnV2(tf.Module):
+class DcnV2(TabularModel):
     """A cross network and a deep network over the same embeddings and numbers.
 
         x = [embeddings, numbers]
@@ -70,40 +66,15 @@ class DcnV2(tf.Module):
     """
 
     def __init__(self, parameters: DcnV2Parameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
-        super().__init__()
-        weights = Weights(seed)
-        channels = read_tabular(spec)
-        self.serving_features = channels.serving_features
-        self._channels = channels
-        self._penalty = parameters.embedding_l2
-        self._dtype = tf.float16 if amp else tf.float32
-        width, embedded = parameters.embedding_dim, (*channels.categorical, *channels.multihot)
-        self.embed = EmbeddingTables(weights.scope("embedding"), embedded, [width] * len(embedded), dtype=self._dtype)
-        self.tables = self.embed.tables
-        inputs = width * len(embedded) + channels.numbers
+        weights, width = Weights(seed), parameters.embedding_dim
+        super().__init__(weights, spec, width, parameters.embedding_l2, amp)
+        inputs = width * len(self.tables) + self._channels.numbers
         self.cross = CrossNetwork(weights.scope("cross"), inputs, parameters.cross_layers, parameters.cross_rank)
         units, normalized = (*parameters.deep_hidden_units, 1), parameters.batch_normalization
         self.deep = Mlp(weights.scope("deep"), inputs, units, True, normalized, parameters.deep_dropout)
         self.output = None if parameters.structure == STACKED else weights.scope("output").glorot("kernel", (inputs, 1))
 
-    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
-        return {LOGIT: self._logits(features, self.embed(features), training)}
-
-    def loss_terms(
-        self,
-        features: Mapping[str, tf.Tensor],
-        targets: Mapping[str, tf.Tensor],
-        mask: tf.Tensor,
-        training: bool = True,
-    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
-        embedded = self.embed(features)
-        logits = self._logits(features, embedded, training)
-        return {LOGIT: logits}, {
-            CROSS_ENTROPY: cross_entropy(only_label(targets), logits),
-            **embedding_penalty(embedded, self._penalty),
-        }
-
-    def _logits(self, features: Mapping[str, tf.Tensor], embedded: Sequence[tf.Tensor], training: bool) -> tf.Tensor:
+    def _logits(self, features: Mapping[str, tf.Tensor], embedded: list[tf.Tensor], training: bool) -> tf.Tensor:
         x = tf.concat([*embedded, tf.cast(self._channels.stacked(features), self._dtype)], 1)
         # In float32, since products of products overflow float16.
         crossed = self.cross(tf.cast(x, tf.float32))

@@ -25,7 +25,6 @@ class Sizes(NamedTuple):
     """Sizes of a stack of layers.
 
     Attributes:
-        layers: number of layers.
         width: of a position's state.
         heads: attention heads, which divide the width.
         feed_forward: width of the hidden layer of the feed-forward network.
@@ -60,9 +59,6 @@ class SelfAttention(tf.Module):
         result = [head_1, ..., head_H] W_o + b_o
 
     Softmaxes are computed in float32.
-
-    Args:
-        weights: source of fresh weights.
 
     References:
         Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762, section 3.2
