@@ -33,7 +33,7 @@ from components.steps.catalog import STEPS, Step
 from components.steps.command import DEFAULTS, OPTIONS
 from pipelines.defaults import DECIDED, FEEDBACK, PIPELINES, PREDICTION, RECOMMENDATION, REFIT, TRAINING, Pipeline
 from pipelines.form import Field, field_names, form, options_name, options_of
-from pipelines.parameters import BOUND, TOLD, pipeline_parameters, step_parameters
+from pipelines.parameters import BOUND, RUN_INPUTS, pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier
 
 # KFP's artifact types; the default is Artifact.
@@ -77,7 +77,9 @@ def _function(step: Step, pipeline: Pipeline, options: frozenset[str]) -> Any:
     if extensions_of(step, pipeline):
         arguments[EXTENSIONS] = "str"
     arguments |= {
-        name: kind for name, kind in types.items() if name not in BOUND or name in TOLD or name in pipeline.choices
+        name: kind
+        for name, kind in types.items()
+        if name not in BOUND or name in RUN_INPUTS or name in pipeline.choices
     }
     if options:
         arguments |= {DEFAULTS: "dict", OPTIONS: "dict"}

@@ -205,7 +205,7 @@ def attribute(
     np.fmax.at(labels, place[counts], known[LABEL].to_numpy()[counts])
     matured = times + (window + wait) * _HOUR <= now
     attributed = int(counts.sum())
-    told = Counts(
+    counted = Counts(
         served=len(served),
         matured=int(matured.sum()),
         waiting=int((~matured).sum()),
@@ -217,7 +217,7 @@ def attribute(
         early=int(early.sum()),
         future=len(outcomes) - len(known),
     )
-    return np.where(matured, np.nan_to_num(labels), np.nan), told
+    return np.where(matured, np.nan_to_num(labels), np.nan), counted
 
 
 def _newest(served: pd.DataFrame, outcomes: pd.DataFrame, key: list[str], direction: str) -> np.ndarray:

@@ -115,15 +115,15 @@ def run(parameters: FeedbackParameters, *, feedback: Path) -> Mapping[str, Any]:
         staging.rows |= {"rows": written, "served": len(own), "matured": int(own[LABEL].notna().sum())}
         staging.rows["waiting"] = len(own) - staging.rows["matured"]
         _track(tracked, parameters, models.name, days, counts, staging.path)
-    told = [
+    lines = [
         f"{models.name}{f' version {current}' if current else ''}: {_headline(total, metric, label)}",
-        _told(counts),
+        _in_words(counts),
     ]
-    told += [str(found).rstrip(".") for _, found in (*compared, *earlier)]
+    lines += [str(found).rstrip(".") for _, found in (*compared, *earlier)]
     if moved := _returned(models.name, current, earlier) or _promoted(models.name, current, compared):
-        told.append(moved)
+        lines.append(moved)
     metrics = total.metrics if total else {}
-    return {**staging.rows, "metrics": metrics, "summary": "; ".join([*told, f"report {feedback / REPORT}"])}
+    return {**staging.rows, "metrics": metrics, "summary": "; ".join([*lines, f"report {feedback / REPORT}"])}
 
 
 def _before(client: MlflowClient, name: str) -> ModelVersion | None:
@@ -202,7 +202,7 @@ def _headline(total: Live | None, metric: str, label: str) -> str:
     return f"live {label} {value:.4f}{ends}"
 
 
-def _told(counts: Counts) -> str:
+def _in_words(counts: Counts) -> str:
     return (
         f"{counts.matured:,} of {counts.served:,} rows matured, {counts.duplicates:,} duplicate, {counts.late:,} late "
         f"and {counts.unmatched:,} unmatched of {counts.outcomes:,} outcomes"

@@ -78,13 +78,13 @@ class Interval:
 
     def __str__(self) -> str:
         """The versions in words."""
-        told = f"{self.versions[0].name} to {self.versions[-1].name}"
+        span = f"{self.versions[0].name} to {self.versions[-1].name}"
         if not self.replayed:
-            return told
+            return span
         older = self.replayed[0].name
         if len(self.replayed) > 1:
             older += f" to {self.replayed[-1].name}"
-        return f"{told}, and {'reads histories' if self.histories else 'replays rows'} of {older}"
+        return f"{span}, and {'reads histories' if self.histories else 'replays rows'} of {older}"
 
 
 def since(versions: Sequence[DataVersion], data_version: str, replay_share: float, history: int = 0) -> Interval:

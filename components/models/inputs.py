@@ -90,13 +90,13 @@ class SequenceInputs(tf.Module):
         self.embedding = FusedEmbedding(weights.scope("embedding"), channels.cardinalities, embedding_dim, dtype)
         self.item_width = embedding_dim * len(channels.target)
         self.user_width = embedding_dim * (len(channels.user) + bool(channels.context))
-        told = (
+        columns = (
             ("events", channels.events, self.item_width),
             ("context", channels.context, embedding_dim),
         )
         self.events, self.context = (
             EventEmbedding(weights.scope(scope), features, width, dtype) if features else None
-            for scope, features, width in told
+            for scope, features, width in columns
         )
         of_ids = {
             feature.name: self.embedding.table_of(index)

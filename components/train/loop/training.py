@@ -165,8 +165,8 @@ class Training:
     def _choose_exchange(self) -> dict[str, str]:
         """Chooses how the gradients of each table are exchanged, by the rows of the first batch."""
         batches = self._data.training_batches(self.progress.seed, self.progress.epoch)
-        handed = self._data.train_transfer
-        first = handed.features(handed.sent(together(self._ranks, lambda: next(batches))))
+        transfer = self._data.train_transfer
+        first = transfer.features(transfer.sent(together(self._ranks, lambda: next(batches))))
         exchange = self.step.choose_exchange(first)
         if exchange and self._session.is_first:
             rows = [name for name, how in exchange.items() if how == "rows"]

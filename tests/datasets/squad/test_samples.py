@@ -188,7 +188,7 @@ def test_many_windows_of_a_question_are_written_a_few_at_a_time(
 ) -> None:
     raw = raw_folder(tmp_path / "raw", train=articles(12))
     preprocess(raw, tmp_path / "whole", **SMALL)
-    monkeypatch.setattr("components.datasets.squad.passes._AT_A_TIME", 3)
+    monkeypatch.setattr("components.datasets.squad.pipeline._AT_A_TIME", 3)
     preprocess(raw, tmp_path / "parts", **SMALL)
     for split in SPLITS:
         assert samples(tmp_path / "parts", split) == samples(tmp_path / "whole", split)
