@@ -1,7 +1,4 @@
-"""From ratings and genres to events: ``user \\t movie \\t rating \\t time``, the same with ``::``, or as CSV.
-
-The synthetic data set is the built-in shop's reviews as ratings.csv and movies.csv.
-"""
+"""From ratings and genres to events: ``user \\t movie \\t rating \\t time``, the same with ``::``, or as CSV."""
 
 from __future__ import annotations
 
@@ -91,16 +88,13 @@ def parse_ratings(block: Block) -> tuple[pa.Table, list[BadLine]]:
             pa_csv.ParseOptions(delimiter=(delimiter if len(delimiter) == 1 else b"\t").decode(), quote_char=False),
             pa_csv.ConvertOptions(column_types=dict(zip(_RATING.names, _RATING.types, strict=True))),
         ).select(_RATING.names)
-        if not any(column.null_count for column in table.columns) and not _is_empty(table):
+        lacks_name = any(pc.any(pc.equal(table[name], "")).as_py() for name in ("reviewerID", "asin"))
+        if not lacks_name and not any(column.null_count for column in table.columns):
             return table, []
     except pa.ArrowInvalid:  # some line is malformed
         pass
     rows, bad = block.parsed(lambda line: _rating(line, delimiter))
     return table_of(rows, _RATING), bad
-
-
-def _is_empty(table: pa.Table) -> bool:
-    return any(pc.any(pc.equal(table[name], "")).as_py() for name in ("reviewerID", "asin"))
 
 
 def _rating(line: bytes, delimiter: bytes) -> tuple[str, str, int, float]:
@@ -141,7 +135,7 @@ def _alike(movies: set[str]) -> pa.Table:
 
 
 def write_ratings(parameters: Any, folder: Path) -> None:
-    """Generates both files in ``folder``; the same parameters give the same bytes."""
+    """Generates ratings.csv and movies.csv of the built-in shop's reviews; the same parameters give the same bytes."""
     users, catalogue = parameters.synthetic_users, catalogue_of(parameters)
     with (folder / "movies.csv").open("w") as file:
         file.write("movieId,title,genres\n")
