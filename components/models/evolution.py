@@ -17,7 +17,7 @@ from components.models.layers.recurrence import GatedRecurrence
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, next_item_loss
 from components.models.ops.attention import masked_softmax
-from components.models.ops.pairs import score_pairs
+from components.models.ops.dense import score_pairs
 from components.models.parameters import EvolutionParameters
 
 

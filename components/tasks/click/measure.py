@@ -18,9 +18,9 @@ from components.tasks.click import AUC, USER, ClickEvaluation
 from components.tasks.click.baselines import history_baselines
 from components.tasks.controls import Controls, Intervals, Probe, Samples
 from components.tasks.definition import Measured
+from components.tasks.kept import oldest_two, told_apart
 from components.tasks.report import ADMITTED, ADMITTED_TITLES, HISTORY_BOUNDS, popularity_bounds
 from components.tasks.scores import Scores
-from components.tasks.unknown import oldest_two, told_apart
 
 CATEGORIES = 12
 

@@ -26,9 +26,8 @@ from components.train.loop.ranks import SharedError, on_first, together
 from components.train.loop.session import Session, load_weights
 from components.train.loop.starts import begin
 from components.train.loop.state import shared_state_of
-from components.train.loop.stopping import take_request
+from components.train.loop.stopping import Watchdog, take_request
 from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
-from components.train.loop.watchdog import Watchdog
 from components.train.results import CHECKPOINT, Outcome
 from components.training_log import MEASURED, PARAMETER, TrainingLog, step_point
 
