@@ -57,6 +57,8 @@ from components.tracking.trained import (
     metric_name,
 )
 
+_AT_ONCE = 65_536  # samples
+
 
 def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, Any]:
     """Scores the test split in ``tfrecord`` with ``model`` and writes the ``evaluation`` folder.
@@ -281,9 +283,6 @@ def _headline(metrics: Mapping[str, Any], task: TaskDefinition, evaluation: Path
 
 def _write_json(path: Path, body: Any) -> None:
     path.write_text(json.dumps(body, indent=2, allow_nan=False) + "\n")
-
-
-_AT_ONCE = 65_536  # samples
 
 
 def _admitted_rows(spec: FeatureSpec) -> dict[str, np.ndarray]:

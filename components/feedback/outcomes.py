@@ -29,6 +29,7 @@ UNTIMED = np.iinfo(np.int64).max
 _ROWS = 65_536
 _RETRY = Retry(5)
 _WANTED = f"give {REQUEST}, and {ROW} or {ITEM} where a request has several; or {USER}, {ITEM} and {TIME}"
+_HOUR = 3_600_000_000
 
 
 def read_outcomes(location: str, scratch: Path) -> pd.DataFrame:
@@ -135,9 +136,6 @@ def local_outcomes(store: Store, name: str, scratch: Path) -> Iterator[tuple[Pat
         yield fetched, store.url(name)
     finally:
         fetched.unlink(missing_ok=True)
-
-
-_HOUR = 3_600_000_000
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from components.workflows.values import array_of
 
 _DAY = 86_400
 LABEL = "label"
+# Of data sets whose raw files are no rows.
+_PLAIN = LabelledRows(LABEL, "served_at", "request_id")
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,6 @@ def codes_of(values: pd.Series) -> np.ndarray | None:
     """Whole numbers that tell the values apart, int64 ``[n]``; None if one is null."""
     codes, _ = pd.factorize(values)
     return None if (codes < 0).any() else np.asarray(codes, np.int64)
-
-
-# Of data sets whose raw files are no rows.
-_PLAIN = LabelledRows(LABEL, "served_at", "request_id")
 
 
 def is_raw(model: RawModel) -> bool:

@@ -32,6 +32,17 @@ from components.workflows.values import DEFAULT_MISSING, texts
 _RETRY = Retry(5)
 _BUCKETS = 64
 _BLOCK = 1 << 20
+_STATED = Stated("find", "", "")
+# No name of a column: a number or a date.
+_VALUE = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d[-/.:]\d"
+# The index of a DataFrame, which pandas writes beside the columns.
+_INDEX = r"^$|^Unnamed: 0$|^__index_level_\d+__$"
+# Integers that are exact as int64; ids with leading zeros are text.
+_WHOLE = r"^-?(0|[1-9]\d{0,17})$"
+_NUMBER = r"^[+-]?(\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+)$"
+_DATE = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ]|$)"
+# Seconds since 1970 of 1985 to 2128, which no other unit reaches.
+_FIRST, _LAST = 5 * 10**8, 5 * 10**9
 
 
 @dataclass(frozen=True)
@@ -226,19 +237,6 @@ def _text(store: Store, name: str) -> Iterator[bytes]:
         yield member.flush()
     except zlib.error as error:
         raise KfrecError(f"{store.url(name)}: not a valid gzip file ({error}); upload it again") from None
-
-
-_STATED = Stated("find", "", "")
-# No name of a column: a number or a date.
-_VALUE = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d[-/.:]\d"
-# The index of a DataFrame, which pandas writes beside the columns.
-_INDEX = r"^$|^Unnamed: 0$|^__index_level_\d+__$"
-# Integers that are exact as int64; ids with leading zeros are text.
-_WHOLE = r"^-?(0|[1-9]\d{0,17})$"
-_NUMBER = r"^[+-]?(\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+)$"
-_DATE = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ]|$)"
-# Seconds since 1970 of 1985 to 2128, which no other unit reaches.
-_FIRST, _LAST = 5 * 10**8, 5 * 10**9
 
 
 def row_hashes(path: Path) -> Iterator[np.ndarray]:

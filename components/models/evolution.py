@@ -20,6 +20,9 @@ from components.models.ops.attention import masked_softmax
 from components.models.ops.dense import score_pairs
 from components.models.parameters import EvolutionParameters
 
+# Units per float of a feature's embedding, as in the authors' code.
+UNITS_PER_EMBEDDING = 6
+
 
 class NextItemNetwork(tf.Module):
     """An MLP with sigmoids over ``[state t, item t+1]``, for the next item and for a sampled negative.
@@ -82,10 +85,6 @@ class NextItemNetwork(tf.Module):
             return self._loss(none, none, following)
         clicked, unclicked = tf.unstack(self(states, candidates))
         return self._loss(clicked, unclicked, following)
-
-
-# Units per float of a feature's embedding, as in the authors' code.
-UNITS_PER_EMBEDDING = 6
 
 
 class InterestEvolution(tf.Module):

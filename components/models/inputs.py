@@ -17,6 +17,9 @@ from components.models.layers.event_embedding import EventEmbedding
 from components.models.layers.weights import Weights
 from components.models.sequences import trims_histories
 
+# In items: the newest item alone, a session, a phase, and the whole history.
+HALF_LIVES = (0.25, 1.0, 3.0, 10.0, 100.0)
+
 
 class EmbeddedBatch(NamedTuple):
     """A batch of B samples; D is the width of an item, its F feature embeddings concatenated.
@@ -186,10 +189,6 @@ class SequenceInputs(tf.Module):
     ) -> tf.Tensor:
         """See ``FusedEmbedding.rows``; item features use the first tables."""
         return self.embedding.rows([features[feature.name] for feature in channel], first_table, positions, time_first)
-
-
-# In items: the newest item alone, a session, a phase, and the whole history.
-HALF_LIVES = (0.25, 1.0, 3.0, 10.0, 100.0)
 
 
 class Repetition(tf.Module):

@@ -27,6 +27,11 @@ _OUTCOMES = {
     "CANCELED": STOPPED, "CANCELLED": STOPPED, "CANCELING": STOPPED, "FAILED": FAILED, "ERROR": FAILED,
 }  # fmt: skip
 _REGISTERED = ("registered_model", "version", "alias", "reason")
+_WORKFLOWS = Kind(
+    "Workflow", "argoproj.io", "v1alpha1", "workflows", "workflows.argoproj.io/workflow", "the exit task", "kfrec run"
+)
+_NODE, _CONTAINER = "workflows.argoproj.io/node-name", "main"
+_LINES = 20
 
 
 def tell_end(state: str, workflow: str, pipeline: str, run_id: str) -> None:
@@ -65,13 +70,6 @@ def _tracked(run_id: str) -> tuple[dict[str, str], dict[str, float]]:
             model, *others = (run.data.tags.get(f"kfrec.{name}", "") for name in _REGISTERED)
             return dict(zip(("model", *_REGISTERED[1:]), (model, *others), strict=True)), metrics
     return {}, metrics
-
-
-_WORKFLOWS = Kind(
-    "Workflow", "argoproj.io", "v1alpha1", "workflows", "workflows.argoproj.io/workflow", "the exit task", "kfrec run"
-)
-_NODE, _CONTAINER = "workflows.argoproj.io/node-name", "main"
-_LINES = 20
 
 
 class FailedStep(NamedTuple):

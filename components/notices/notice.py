@@ -34,6 +34,13 @@ _LINES, _LONGEST = 20, 500
 
 # Environment variables whose values are in no notice, unless they are so short that they may be words.
 _SECRET, _SHORTEST = re.compile(r"KEY|SECRET|PASSWORD|TOKEN|CREDENTIAL|^KFREC_WEBHOOK$|^KFREC_SMTP$"), 6
+# Webhook, the key that signs for it, the mail server, the receivers of mail, and its sender.
+WEBHOOK, KEY, SMTP, MAIL_TO, MAIL_FROM = VARIABLES = (
+    "KFREC_WEBHOOK", "KFREC_WEBHOOK_KEY", "KFREC_SMTP", "KFREC_MAIL_TO", "KFREC_MAIL_FROM",
+)  # fmt: skip
+TIMESTAMP, SIGNATURE = "X-Kfrec-Timestamp", "X-Kfrec-Signature"
+# Seconds for a server to answer, tries, and the wait before the second one.
+_TIMEOUT, _TRIES, _WAIT = 10.0, 3, 1.0
 
 
 def _now() -> str:
@@ -109,15 +116,6 @@ def _safe(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _safe(each) for name, each in value.items()}
     return [_safe(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-# Webhook, the key that signs for it, the mail server, the receivers of mail, and its sender.
-WEBHOOK, KEY, SMTP, MAIL_TO, MAIL_FROM = VARIABLES = (
-    "KFREC_WEBHOOK", "KFREC_WEBHOOK_KEY", "KFREC_SMTP", "KFREC_MAIL_TO", "KFREC_MAIL_FROM",
-)  # fmt: skip
-TIMESTAMP, SIGNATURE = "X-Kfrec-Timestamp", "X-Kfrec-Signature"
-# Seconds for a server to answer, tries, and the wait before the second one.
-_TIMEOUT, _TRIES, _WAIT = 10.0, 3, 1.0
 
 
 def tell(notice: Notice) -> None:

@@ -20,6 +20,7 @@ from components.records.layout import Layout, layout_of
 from components.records.words import LARGEST
 
 _WINDOW = 32 << 20
+_CONVERT_AGAIN = "run the tfrecord step again, or replace the file"
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,6 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
                 raise explain(path, begin, layout, problem)
             begin = end
     return np.maximum(counts // int(layout.fields.lengths[0]), 1)
-
-
-_CONVERT_AGAIN = "run the tfrecord step again, or replace the file"
 
 
 def explain(path: Path, first_record: int, layout: Layout, problem: np.ndarray) -> KfrecError:

@@ -14,6 +14,8 @@ from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.tasks.definition import Kept
 
+_SECOND = 2**32 - 1  # the bits of the second item
+
 
 def kept_features(spec: FeatureSpec, kept: Sequence[Kept]) -> dict[Kept, str]:
     """The features of the columns present in the data."""
@@ -72,9 +74,6 @@ def _why_missing(spec: FeatureSpec, column: Kept) -> str:
         f"the feature {features[column.index]} is not a single id, as the column {column.name} needs to be for "
         f"{column.needed_for}; correct the channel {column.channel}"
     )
-
-
-_SECOND = 2**32 - 1  # the bits of the second item
 
 
 def oldest_two(histories: np.ndarray) -> np.ndarray:

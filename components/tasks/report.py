@@ -14,6 +14,11 @@ from components.report import Axis, Card, Figure, Row, Section, bar_chart, inter
 
 # Smaller losses are shown as none, however narrow their interval.
 _LITTLE = 0.002
+HISTORY_BOUNDS = (5, 10, 20, 50, 99)
+POPULARITY_GROUPS = 5
+# Name of a column that the evaluation keeps where a vocabulary grew: 1 for samples with an id that is new, else 0.
+ADMITTED = "newly_admitted"
+ADMITTED_TITLES = {1: "with newly admitted ids", 0: "all others"}
 
 
 @dataclass(frozen=True)
@@ -169,13 +174,6 @@ def _row(
 def _ends(metrics: Mapping[str, Any], name: str, form: str) -> str:
     low, high = metrics[f"{name}_low"], metrics[f"{name}_high"]
     return "" if low is None else f"{low:{form}} to {high:{form}}"
-
-
-HISTORY_BOUNDS = (5, 10, 20, 50, 99)
-POPULARITY_GROUPS = 5
-# Name of a column that the evaluation keeps where a vocabulary grew: 1 for samples with an id that is new, else 0.
-ADMITTED = "newly_admitted"
-ADMITTED_TITLES = {1: "with newly admitted ids", 0: "all others"}
 
 
 def popularity_bounds(values: np.ndarray) -> list[int]:

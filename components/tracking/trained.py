@@ -36,6 +36,12 @@ _SEED = "train_seed"
 # These identify the run and are not training parameters.
 _NOT_LOGGED = ("experiment", "run_id", "tfrecord_uri", "model_uri")
 _FILES = (LOG, TRAINING)
+# MLflow's context of each split.
+_CONTEXTS = {"train": "training", "validation": "validation", "test": "testing"}
+# Maximum length of a digest in MLflow.
+_DIGEST_LENGTH = 36
+# Characters that MLflow rejects in a metric's name, and the maximum length.
+_NOT_IN_A_NAME, _NAME_LENGTH = re.compile(r"[^/\w.\- :]"), 250
 
 
 def log_start(run: TrackedRun, parameters: Mapping[str, Any], data: Artifact, uri: str = "") -> None:
@@ -113,14 +119,6 @@ def _log_and_results(model: Artifact) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="kfrec-training-") as folder:
         yield fetch_artifact(model.data_uri, Path(folder) / "model", lambda path: path in _FILES).path
-
-
-# MLflow's context of each split.
-_CONTEXTS = {"train": "training", "validation": "validation", "test": "testing"}
-# Maximum length of a digest in MLflow.
-_DIGEST_LENGTH = 36
-# Characters that MLflow rejects in a metric's name, and the maximum length.
-_NOT_IN_A_NAME, _NAME_LENGTH = re.compile(r"[^/\w.\- :]"), 250
 
 
 def data_name(data: Artifact) -> str:

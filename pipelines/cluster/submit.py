@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 
 _TIME = "%Y-%m-%d %H:%M:%S"
+# Characters of a name and of a description in the tables of KFP 2.17, which answers 500 to longer ones.
+NAME, DESCRIPTION = 191, 255
 
 
 @dataclass(frozen=True)
@@ -196,10 +198,6 @@ def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline | Chain
     known = pipeline_parameters(pipeline, cluster_defaults(pipeline))
     if name in known and tracking_uri().startswith("http") and find_spec("mlflow"):
         require_task_early(values.get(name, known[name].default), pipeline.choices["task"])
-
-
-# Characters of a name and of a description in the tables of KFP 2.17, which answers 500 to longer ones.
-NAME, DESCRIPTION = 191, 255
 
 
 @dataclass(frozen=True)

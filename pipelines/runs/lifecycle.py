@@ -41,6 +41,8 @@ _SHARED = ("mlflow.db", "cache", "cache/*", "mlartifacts", "mlartifacts/*", "mla
 
 # What a client of MLflow, or of its database, sends to any server.
 _CREDENTIALS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "PGPASSWORD")
+# A step is in a process group of its own, so that Ctrl-C reaches this process alone, which ends the steps.
+OWN_GROUP = (sys.executable, "-c", "import os, sys; os.setpgid(0, 0); os.execvp(sys.argv[1], sys.argv[1:])")
 
 
 def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpose: str = "") -> RunRecord:
@@ -198,10 +200,6 @@ def notice_of(record: RunRecord, step: str, log: Sequence[str]) -> Notice:
         [warning["message"] for warning in warnings_of(record.steps)],
         str(record.folder),
     )
-
-
-# A step is in a process group of its own, so that Ctrl-C reaches this process alone, which ends the steps.
-OWN_GROUP = (sys.executable, "-c", "import os, sys; os.setpgid(0, 0); os.execvp(sys.argv[1], sys.argv[1:])")
 
 
 @contextmanager

@@ -40,6 +40,23 @@ SAMPLE = pa.schema(
 
 
 DIGITS = 8
+# Smaller integers are clipped to this one, whose logarithm is 0, as for missing ones.
+SMALLEST = -2
+_FIELDS = 1 + len(NUMERICAL) + len(CATEGORICAL)
+_INTEGER, _HEX = re.compile(rb"-?\d{1,18}"), re.compile(rb"[0-9a-fA-F]{8}")
+_READ = pv.ReadOptions(column_names=LINE.names, block_size=1 << 20)
+_PARSE = pv.ParseOptions(delimiter="\t", quote_char=False)
+_CONVERT = pv.ConvertOptions(
+    column_types={
+        LABEL: pa.int8(),
+        **dict.fromkeys(NUMERICAL, pa.int64()),
+        **dict.fromkeys(CATEGORICAL, pa.binary(DIGITS)),
+    },
+    null_values=[""],
+    strings_can_be_null=True,
+)
+# Characters that Arrow accepts around or in an integer.
+_ODD = (b" ", b"x", b"X")
 
 
 def parse_hexadecimal(texts: pa.FixedSizeBinaryArray) -> pa.UInt32Array | None:
@@ -63,25 +80,6 @@ def write_hexadecimal(numbers: np.ndarray) -> pa.StringArray:
     offsets = np.arange(len(numbers) + 1, dtype=np.int32) * np.int32(DIGITS)
     texts = binascii.hexlify(numbers.astype(">u4").tobytes())
     return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(offsets), pa.py_buffer(texts))
-
-
-# Smaller integers are clipped to this one, whose logarithm is 0, as for missing ones.
-SMALLEST = -2
-_FIELDS = 1 + len(NUMERICAL) + len(CATEGORICAL)
-_INTEGER, _HEX = re.compile(rb"-?\d{1,18}"), re.compile(rb"[0-9a-fA-F]{8}")
-_READ = pv.ReadOptions(column_names=LINE.names, block_size=1 << 20)
-_PARSE = pv.ParseOptions(delimiter="\t", quote_char=False)
-_CONVERT = pv.ConvertOptions(
-    column_types={
-        LABEL: pa.int8(),
-        **dict.fromkeys(NUMERICAL, pa.int64()),
-        **dict.fromkeys(CATEGORICAL, pa.binary(DIGITS)),
-    },
-    null_values=[""],
-    strings_can_be_null=True,
-)
-# Characters that Arrow accepts around or in an integer.
-_ODD = (b" ", b"x", b"X")
 
 
 def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:

@@ -32,6 +32,9 @@ from components.feature_spec.vocabulary import vocabulary_file
 
 FIRST_ID = 1
 _ROW_GROUP = 1 << 20
+_REMEDY = "give an earlier output of this step for this data set, or leave workflow empty"
+# The counts of each day that trains, oldest first.
+DayCounts = Mapping[int, Sequence[Path]]
 
 
 @dataclass(frozen=True)
@@ -194,11 +197,6 @@ def unknown(name: str, files: Sequence[Path], threshold: int, lookups: Path) -> 
     counts = read_counts(name, files)
     lacking = (read_ids(lookups, name).find(counts.values) == 0) & (counts.counts >= threshold)
     return int(counts.counts[lacking].sum()), int(counts.counts.sum())
-
-
-_REMEDY = "give an earlier output of this step for this data set, or leave workflow empty"
-# The counts of each day that trains, oldest first.
-DayCounts = Mapping[int, Sequence[Path]]
 
 
 def require_growing(folder: Path, location: str) -> int:

@@ -40,6 +40,13 @@ RATED = {
 }
 COUNTED = ("ad_id", "document_id_promo")
 AGES = ("days_since_published", "days_since_published_promo")
+_SCALARS = f"{VOCABULARY}/statistics.parquet"
+_FORMAT = 1
+_NUMBERS = {
+    "medians": {name: f"median_of_{name}" for name in AGES},
+    "means": {name: f"mean_of_{name}_count" for name in COUNTED},
+    "deviations": {name: f"deviation_of_{name}_count" for name in COUNTED},
+}
 
 
 @dataclass(frozen=True)
@@ -193,15 +200,6 @@ def outside(counts: np.ndarray) -> np.ndarray:
     """Counts by fold to counts outside each fold, with the total in the last column: [n, folds + 1]."""
     total = counts.sum(axis=1, keepdims=True)
     return np.concatenate([total - counts, total], axis=1)
-
-
-_SCALARS = f"{VOCABULARY}/statistics.parquet"
-_FORMAT = 1
-_NUMBERS = {
-    "medians": {name: f"median_of_{name}" for name in AGES},
-    "means": {name: f"mean_of_{name}_count" for name in COUNTED},
-    "deviations": {name: f"deviation_of_{name}_count" for name in COUNTED},
-}
 
 
 def _file(name: str) -> str:

@@ -33,6 +33,11 @@ _LABELS = ("label", "target", "clicked", "click", "bought", "converted", "y", "c
 # The negative one of two values of a label.
 _NEGATIVE = ("no", "n", "false", "f", "off", "0", "-1", "negative", "neg", "none")
 _STATED = Stated("the schema", "or state quoting: none in the schema", "list the columns under names in the schema")
+_SERVED_AT = "served_at"
+# Newest share of the rows, which tests.
+_TEST_SHARE = 0.2
+# Entries that say how the first tables were written; these are parquet.
+_OF_FILES = ("files", "format", "delimiter", "quoting", "longest_record", "names")
 
 
 def first_schema(path: Path, label: str) -> str:
@@ -180,13 +185,6 @@ def _flow(entry: object) -> str:
     return str(text).strip()[1:-1]
 
 
-_TIME = "served_at"
-# Newest share of the rows, which tests.
-_SHARE = 0.2
-# Entries that say how the first tables were written; these are parquet.
-_OF_FILES = ("files", "format", "delimiter", "quoting", "longest_record", "names")
-
-
 def labelled_rows(spec: FeatureSpec, columns: Collection[str]) -> LabelledRows:
     """See ``components.datasets.definition.DatasetDefinition.labelled_rows``."""
     path = spec.folder / SERVED_SCHEMA
@@ -197,7 +195,7 @@ def labelled_rows(spec: FeatureSpec, columns: Collection[str]) -> LabelledRows:
     kept |= {
         "columns": {name: entry for name, entry in body["columns"].items() if name in (*columns, group)},
         "label": {"column": schema.label.column},
-        "split": {"by": "time", "column": _TIME, "share": _SHARE},
+        "split": {"by": "time", "column": _SERVED_AT, "share": _TEST_SHARE},
         "drop": ["*"],
     }
-    return LabelledRows(schema.label.column, _TIME, group, {FILENAME: yaml.safe_dump(kept, sort_keys=False)})
+    return LabelledRows(schema.label.column, _SERVED_AT, group, {FILENAME: yaml.safe_dump(kept, sort_keys=False)})

@@ -23,6 +23,7 @@ from components.tasks.report import ADMITTED, ADMITTED_TITLES, HISTORY_BOUNDS, p
 from components.tasks.scores import Scores
 
 CATEGORIES = 12
+OTHER_HISTORY, EMPTY_HISTORY, UNKNOWN_USER = "other_history", "empty_history", "unknown_user"
 
 
 def measure(scores: Scores, parameters: object) -> Measured:
@@ -102,9 +103,6 @@ def _by_category(scores: Scores, users: np.ndarray | None) -> list[dict[str, Any
     titles.append({"category": "others", "pooled": len(ids) - len(chosen)})
     groups = auc_by_group(scores.labels, scores.outputs[PROBABILITY], rank[inverse], users)
     return [{**name, **group} for name, group in zip(titles, groups, strict=False)]
-
-
-OTHER_HISTORY, EMPTY_HISTORY, UNKNOWN_USER = "other_history", "empty_history", "unknown_user"
 
 
 def probes_of(spec: FeatureSpec) -> tuple[Probe, ...]:

@@ -34,6 +34,8 @@ Json = dict[str, Any]
 _TAIL_LINES = 25
 # Where the kernel kills the rank alone, the container goes on and Kubernetes says nothing of memory.
 _OUT_OF_MEMORY = "probably because its memory did not suffice: raise pod_memory, or lower global_batch_size"
+# Attempts to read the log of a finished job.
+_LAST_TRIES = 5
 
 
 class _NotStarted(str):
@@ -200,10 +202,6 @@ class JobLauncher:
                 "apply the role of manifests/base"
             )
         return f"an {name} of {self._training} was refused ({refused}); correct the parameters or the job settings"
-
-
-# Attempts to read the log of a finished job.
-_LAST_TRIES = 5
 
 
 class LogFollower:

@@ -22,6 +22,10 @@ from components.progress import emit
 from components.storage import is_uri
 
 STOP = "stop"
+T = TypeVar("T")
+STALLED = 5
+"""Exit status of a rank whose step took too long."""
+_LONGEST_POLL_SECONDS = 10.0
 
 
 def request_stop(checkpoints: str) -> None:
@@ -44,13 +48,6 @@ def take_request(checkpoints: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-T = TypeVar("T")
-
-STALLED = 5
-"""Exit status of a rank whose step took too long."""
-_LONGEST_POLL_SECONDS = 10.0
 
 
 class Watchdog:
