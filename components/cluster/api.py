@@ -289,11 +289,6 @@ class Cluster:
         """The events of an object."""
         return self._list(f"{self._core}/events", fieldSelector=f"involvedObject.name={name}")
 
-    def events_of(self, kind: str, name: str) -> list[Json]:
-        """The events of the objects of a kind with the name prefix ``<name>-``."""
-        events = self._list(f"{self._core}/events", fieldSelector=f"involvedObject.kind={kind}")
-        return [event for event in events if event["involvedObject"].get("name", "").startswith(f"{name}-")]
-
     def log(
         self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None, container: str = ""
     ) -> Iterator[str]:
