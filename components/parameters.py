@@ -43,8 +43,6 @@ def param(
     Args:
         help: one sentence, shown on the command line and in the KFP UI.
         unit: what the number counts ("samples", "seconds", "bytes"), empty for a pure number.
-        at_least: smallest accepted value.
-        at_most: largest accepted value.
         choices: the accepted words, for a text parameter.
         is_quantity: whether a text parameter is a Kubernetes quantity, such as 500m or 8Gi.
         is_file: whether a text parameter is the path or URI of a file whose content the step reads; an output is

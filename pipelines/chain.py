@@ -121,26 +121,11 @@ def chain_of(first: str, second: Pipeline) -> Chain:
     return Chain(Pipeline(TRAINING, first), second)
 
 
-def chain_parameters(
-    chain: Chain, first: Mapping[str, Any] | None = None, second: Mapping[str, Any] | None = None
-) -> dict[str, Parameter]:
-    """Parameters by name: those of the second training, and those of the first with FIRST before their names.
-
-    Args:
-        first: local or cluster defaults of the first training.
-    """
-    begins, ends = pipeline_parameters(chain.first, first), pipeline_parameters(chain.second, second)
-    return {
-        **{f"{FIRST}{name}": parameter for name, parameter in begins.items() if name not in chain.shared},
-        **{name: parameter for name, parameter in ends.items() if name not in chain.linked},
-    }
-
-
 def divided(chain: Chain, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The values of a chain's parameters as those of its trainings.
 
     Args:
-        values: by name, as of ``chain_parameters``.
+        values: by name; those of the first training have FIRST before their names, unless both share them.
 
     Raises:
         KfrecError: one is that of the first training's model.
@@ -182,7 +167,7 @@ def chain_form(chain: Chain, defaults: Defaults) -> dict[str, Field]:
 
 
 def chain_inputs(chain: Chain, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a compiled chain, for values by name as of ``chain_parameters``."""
+    """The inputs of a compiled chain, for values by name as of ``divided``."""
     first, second = (
         pipeline_inputs(each, own, fields)
         for each, own, fields in zip(chain, divided(chain, values), chain_fields(chain), strict=True)

@@ -18,14 +18,13 @@ def follow(server: Processes, named: str, files: NamedFiles, held: ExitStack, se
 
     Args:
         named: ``name@alias``.
-        files: what is served.
         held: closes them once another version is served.
         seconds: between two looks.
 
     Raises:
         KfrecError: a process of the server has ended.
     """
-    refused, told = "", ""
+    refused, printed = "", ""
     while True:
         server.wait(seconds)
         try:
@@ -41,11 +40,11 @@ def follow(server: Processes, named: str, files: NamedFiles, held: ExitStack, se
                 _tell(f"{found.described} is served instead of {files.described}")
                 held.close()
                 held.enter_context(opened.pop_all())
-            files, refused, told = found, "", ""
+            files, refused, printed = found, "", ""
         except KfrecError as error:
-            if str(error) != told:
+            if str(error) != printed:
                 _tell(f"{files.described} stays: {error}")
-            told = str(error)
+            printed = str(error)
 
 
 def model_files(files: NamedFiles, named: str) -> ModelFiles:

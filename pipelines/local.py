@@ -41,8 +41,7 @@ from pipelines.defaults import (
 from pipelines.form import pipeline_inputs
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier, LosesEpochs, checkpoints_of, finished_refit, finished_steps
-from pipelines.runs.interrupts import OWN_GROUP, offering_to_stop
-from pipelines.runs.lifecycle import begin, running, tracked_at
+from pipelines.runs.lifecycle import OWN_GROUP, begin, offering_to_stop, running, tracked_at
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise

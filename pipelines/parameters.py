@@ -16,7 +16,7 @@ from pipelines.defaults import DECIDED, INCREMENTAL, Pipeline, pipeline_defaults
 # Arguments set by the pipeline itself, or by a step's input artifacts.
 BOUND = ("run_id", "refitting", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
 # Those of them that are inputs of a KFP component.
-TOLD = ("run_id", "refitting")
+RUN_INPUTS = ("run_id", "refitting")
 
 
 def step_parameters(step: Step, pipeline: Pipeline) -> list[Parameter]:

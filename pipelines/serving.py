@@ -93,7 +93,6 @@ def with_canary(service: Mapping[str, Any], version: str, percent: int, kserve: 
 
     Args:
         service: of ``inference_service``.
-        version: of the canary.
         percent: share of the requests, from 1 to 99.
         kserve: KServe's version in the cluster, such as "0.20".
 

@@ -80,27 +80,27 @@ class Profiler:
         theirs = self._reference.tables.get(name) if self._reference else None
         if ours.duplicates is not None and (theirs or name not in self._alike):
             usual = theirs.duplicates or 0.0 if theirs else 0.0
-            yield replace(self._judged(DUPLICATES, name, "", ours.duplicates - usual), usual=usual)
+            yield replace(self._finding(DUPLICATES, name, "", ours.duplicates - usual), usual=usual)
         if theirs is None:
             return
-        yield self._judged(ROWS, name, "", 1 - ours.rows / max(theirs.rows, 1))
+        yield self._finding(ROWS, name, "", 1 - ours.rows / max(theirs.rows, 1))
         for column, ref in theirs.columns.items():
             own = ours.columns.get(column)
             if own is None or own.kind != ref.kind:
                 continue
-            yield self._judged(MISSING, name, column, own.missing - ref.missing)
+            yield self._finding(MISSING, name, column, own.missing - ref.missing)
             shares = self._tables[name].shares(column, ref)
             if shares is not None and len(shares) == len(ref.shares):
-                yield self._judged(PSI, name, column, stability_index(shares, ref.shares))
+                yield self._finding(PSI, name, column, stability_index(shares, ref.shares))
             if own.kind == TIME and own.highest is not None and ref.highest is not None:
-                yield self._judged(TIME, name, column, (ref.highest - own.highest) / _DAY)
+                yield self._finding(TIME, name, column, (ref.highest - own.highest) / _DAY)
             if own.values and ref.values:
                 if own.values.popularity and len(own.values.popularity) == len(ref.values.popularity):
                     moved = stability_index(own.values.popularity, ref.values.popularity)
-                    yield self._judged(PSI, name, f"{column} popularity", moved)
+                    yield self._finding(PSI, name, f"{column} popularity", moved)
                 share = new_values(own.values, ref.values)
                 if share is not None:
-                    yield self._judged(NEW, name, column, share)
+                    yield self._finding(NEW, name, column, share)
 
     def _warn_of_swapped(self, name: str, ours: Table) -> None:
         """Warns of a column whose ids are all unknown in it, and known in another one of the reference."""
@@ -133,7 +133,7 @@ class Profiler:
                 if known is None or own is None or known.kind != own.kind:
                     yield f"{name} {column}"
 
-    def _judged(self, check: str, table: str, column: str, value: float) -> Finding:
+    def _finding(self, check: str, table: str, column: str, value: float) -> Finding:
         limit = self._limits.of(check)
         passed = value <= limit + _ROUNDING
         verdict = PASSED if passed else FAILED if check in self._limits.failing else WARNED

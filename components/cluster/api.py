@@ -63,7 +63,6 @@ class Refused(Exception):
 
     Attributes:
         status: HTTP status: 403 forbidden or over quota, 404 not there, 409 already there, 422 invalid.
-        message: the server's message.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -289,11 +288,6 @@ class Cluster:
     def events(self, name: str) -> list[Json]:
         """The events of an object."""
         return self._list(f"{self._core}/events", fieldSelector=f"involvedObject.name={name}")
-
-    def events_of(self, kind: str, name: str) -> list[Json]:
-        """The events of the objects of a kind with the name prefix ``<name>-``."""
-        events = self._list(f"{self._core}/events", fieldSelector=f"involvedObject.kind={kind}")
-        return [event for event in events if event["involvedObject"].get("name", "").startswith(f"{name}-")]
 
     def log(
         self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None, container: str = ""

@@ -21,6 +21,8 @@ from components.checks.profiler import format_time
 from components.datasets.raw_rows import CANDIDATE
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
+from components.feature_spec.living import newly_admitted
+from components.feature_spec.spec import TEST
 from components.metrics import CONFIDENCE
 from components.models.definition import Explained
 from components.progress import warn
@@ -37,16 +39,25 @@ from components.scoring import (
     score_split,
     scoring_translation,
 )
-from components.scoring.admitted import admitted_rows
 from components.scoring.predictions import raw_ids, write_predictions
 from components.scoring.ranked_users import rank_test_users
 from components.steps.catalog import EvaluateParameters
 from components.steps.recorded import recorded
 from components.tasks import Measured, Scores, TaskDefinition, missing_column
 from components.tasks.controls import NO_INTERVAL
-from components.tracking.data import data_name, log_extensions, log_lineage, log_profile, log_splits, metric_name
+from components.tasks.report import ADMITTED
 from components.tracking.run import TrackedRun, tracked_run
-from components.tracking.trained import complete_training
+from components.tracking.trained import (
+    complete_training,
+    data_name,
+    log_extensions,
+    log_lineage,
+    log_profile,
+    log_splits,
+    metric_name,
+)
+
+_AT_ONCE = 65_536  # samples
 
 
 def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, Any]:
@@ -78,7 +89,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             raise KfrecError(lacking)
         lookups = scoring_translation(spec, exported)
         scores = score_split(spec, exported, task.kept, batch_size=parameters.evaluation_batch_size, lookups=lookups)
-        scores = replace(scores, kept={**scores.kept, **admitted_rows(spec)})
+        scores = replace(scores, kept={**scores.kept, **_admitted_rows(spec)})
         task.require(scores, tfrecord)
         controls = task.controls(spec, parameters)
         if controls is not None:
@@ -272,3 +283,25 @@ def _headline(metrics: Mapping[str, Any], task: TaskDefinition, evaluation: Path
 
 def _write_json(path: Path, body: Any) -> None:
     path.write_text(json.dumps(body, indent=2, allow_nan=False) + "\n")
+
+
+def _admitted_rows(spec: FeatureSpec) -> dict[str, np.ndarray]:
+    """Which test samples have an id that got its row in the last night, int8 ``[n]``; empty unless a vocabulary grew.
+
+    See ``components.feature_spec.living``. Ids in a list, such as a history, do not count: most lists have a new one.
+
+    Raises:
+        KfrecError: a record or a vocabulary's counters are damaged.
+    """
+    from components.records import Records  # lazy: imports Numba
+
+    held = [name for name in spec.sources[TEST].features if spec.features[name].length is None]
+    new = {name: ids for name, ids in newly_admitted(spec).items() if name in held}
+    if not new:
+        return {}
+
+    def has_new(batch: dict[str, np.ndarray]) -> np.ndarray:
+        return np.logical_or.reduce([np.isin(batch[name], ids) for name, ids in new.items()])
+
+    rows = [has_new(batch) for batch in Records(spec, TEST, features=list(new)).batches(_AT_ONCE)]
+    return {ADMITTED: np.concatenate(rows).astype(np.int8)}

@@ -32,8 +32,6 @@ class Removed(NamedTuple):
     """What was removed of a user.
 
     Attributes:
-        rows: of the user.
-        files: that held them.
         requests: (request id, row) of scored rows and lists.
     """
 

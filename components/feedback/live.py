@@ -1,7 +1,8 @@
-"""Live quality of the versions of a model: what came of the rows that each has answered, by day."""
+"""Live quality of the versions of a model by day: what came of the rows that each has answered, and their drift."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -9,14 +10,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from components import registry
 from components.checks import PROFILE
-from components.checks.profile import read_profile
+from components.checks.profile import CATEGORY, NUMBER, Profile, read_profile
+from components.checks.profiler import stability_index
+from components.checks.tables import Profiled, TableProfiler
 from components.contract import PROBABILITY
 from components.errors import KfrecError
 from components.feature_spec import Channel
-from components.feedback.drift import drift
 from components.feedback.rows import LABEL, Group, codes_of, columns_of
 from components.inference.model import NamedModel, named_model
 from components.metrics import mean_interval
@@ -24,6 +27,7 @@ from components.parameters import build
 from components.progress import warn
 from components.scoring import RawModel
 from components.tasks import Measured, Scores, TaskDefinition
+from components.workflows.values import DEFAULT_MISSING, numbers, texts
 
 # Largest difference of a probability that is computed twice: float32 sums differ between batches of other sizes.
 _ROUNDING = 1e-5
@@ -179,3 +183,37 @@ def live(group: Group, model: RawModel | None, judged: RawModel, task: TaskDefin
         found_psi = drift(columns_of(with_columns, [column.name for column in judged.columns]), profile)
         metrics |= {f"{DRIFT}{name}": value for name, value in found_psi.items()}
     return Live(group.version, group.day, metrics, found)
+
+
+def drift(columns: Mapping[str, pa.Array], profile: Profile) -> dict[str, float]:
+    """The population stability index of each served column that the profile has; see ``stability_index``.
+
+    A profile names a column as a feature: without letters that features lack.
+    """
+    known = {name: column for table in profile.tables.values() for name, column in table.columns.items()}
+    served = {_feature(name): values for name, values in columns.items()}
+    found = {}
+    for name, like in known.items():
+        values = served.get(_feature(name))
+        if values is None or like.kind not in (CATEGORY, NUMBER) or not like.shares:
+            continue
+        profiler = TableProfiler([Profiled(name, like.kind, counted=like.values is not None)], (), 0)
+        profiler.add(pa.table({name: _read(values, like.kind)}))
+        shares = profiler.shares(name, like)
+        if shares is not None and len(shares) == len(like.shares):
+            found[name] = stability_index(shares, like.shares)
+    return found
+
+
+def _read(values: pa.Array, kind: str) -> pa.Array:
+    """The values as preprocessing reads them: numbers, or ids as text; of lists, their elements."""
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        values = values.flatten()
+    if kind == CATEGORY:
+        return texts(values, DEFAULT_MISSING)
+    found, _ = numbers(values, DEFAULT_MISSING)
+    return pa.array(found, mask=np.isnan(found))
+
+
+def _feature(name: str) -> str:
+    return re.sub(r"\W", "_", name, flags=re.ASCII)

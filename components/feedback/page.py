@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from components.feedback.attribution import Counts
 from components.feedback.live import Live
+from components.feedback.outcomes import Counts
 from components.report import Axis, Card, Figure, Line, Section, Story, line_chart, spanning, table
 from components.report.page import Facts, render
 from components.tasks import TaskDefinition

@@ -1,4 +1,4 @@
-"""Served rows of one model, with their labels, and the columns that they were scored by."""
+"""Served rows of one model, with their labels and columns as served, and as raw files for a training."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from components import registry
+from components.datasets.definition import LabelledRows
+from components.scoring import RawModel
 from components.served_rows.schema import SCHEMA
 from components.served_rows.table import read_served
 from components.workflows.values import array_of
 
 _DAY = 86_400
 LABEL = "label"
+# Of data sets whose raw files are no rows.
+_PLAIN = LabelledRows(LABEL, "served_at", "request_id")
 
 
 @dataclass(frozen=True)
@@ -92,3 +99,30 @@ def codes_of(values: pd.Series) -> np.ndarray | None:
     """Whole numbers that tell the values apart, int64 ``[n]``; None if one is null."""
     codes, _ = pd.factorize(values)
     return None if (codes < 0).any() else np.asarray(codes, np.int64)
+
+
+def is_raw(model: RawModel) -> bool:
+    """Whether labelled rows are raw files of the model's data set."""
+    return registry.dataset(model.dataset).labelled_rows is not None
+
+
+def write_training_rows(rows: pd.DataFrame, model: RawModel, folder: Path) -> int:
+    """Writes a parquet file for each day, and what belongs beside them; returns the number of rows.
+
+    Args:
+        rows: scored ones with labels.
+    """
+    rows = rows[rows["columns"].notna()]
+    names = [column.name for column in model.columns]
+    define = registry.dataset(model.dataset).labelled_rows
+    form = define(model.model.spec, names) if define else _PLAIN
+    for name, text in form.files.items():
+        (folder / name).write_text(text)
+    for day, part in rows.groupby("day", sort=True):
+        columns = columns_of(part, names)
+        if form.group and form.group not in columns:
+            columns[form.group] = pa.array(part["request_id"], pa.string())
+        columns[form.time] = pa.array(part["time"], pa.timestamp("us"))
+        columns[form.label] = pa.array(part[LABEL].astype("int8"))
+        pq.write_table(pa.table(columns), folder / f"labelled-{day}.parquet")
+    return len(rows)

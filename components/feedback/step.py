@@ -16,13 +16,11 @@ import pandas as pd
 from components.artifacts import publishing
 from components.checks.limits import PSI, Limits
 from components.errors import KfrecError
-from components.feedback.attribution import Counts, attribute
 from components.feedback.live import DRIFT, Live, Models, live, task_of
-from components.feedback.outcomes import read_outcomes
+from components.feedback.outcomes import Counts, attribute, read_outcomes
 from components.feedback.page import metric_of, page
-from components.feedback.rows import LABEL, Group, groups_of, served_rows
+from components.feedback.rows import LABEL, Group, groups_of, is_raw, served_rows, write_training_rows
 from components.feedback.shade import Shaded, challengers_of, is_due, shaded
-from components.feedback.training_rows import is_raw, write_training_rows
 from components.inference.files import seconds_of
 from components.inference.model import is_registered, named_model
 from components.progress import warn
@@ -117,15 +115,15 @@ def run(parameters: FeedbackParameters, *, feedback: Path) -> Mapping[str, Any]:
         staging.rows |= {"rows": written, "served": len(own), "matured": int(own[LABEL].notna().sum())}
         staging.rows["waiting"] = len(own) - staging.rows["matured"]
         _track(tracked, parameters, models.name, days, counts, staging.path)
-    told = [
+    lines = [
         f"{models.name}{f' version {current}' if current else ''}: {_headline(total, metric, label)}",
-        _told(counts),
+        _in_words(counts),
     ]
-    told += [str(found).rstrip(".") for _, found in (*compared, *earlier)]
+    lines += [str(found).rstrip(".") for _, found in (*compared, *earlier)]
     if moved := _returned(models.name, current, earlier) or _promoted(models.name, current, compared):
-        told.append(moved)
+        lines.append(moved)
     metrics = total.metrics if total else {}
-    return {**staging.rows, "metrics": metrics, "summary": "; ".join([*told, f"report {feedback / REPORT}"])}
+    return {**staging.rows, "metrics": metrics, "summary": "; ".join([*lines, f"report {feedback / REPORT}"])}
 
 
 def _before(client: MlflowClient, name: str) -> ModelVersion | None:
@@ -204,7 +202,7 @@ def _headline(total: Live | None, metric: str, label: str) -> str:
     return f"live {label} {value:.4f}{ends}"
 
 
-def _told(counts: Counts) -> str:
+def _in_words(counts: Counts) -> str:
     return (
         f"{counts.matured:,} of {counts.served:,} rows matured, {counts.duplicates:,} duplicate, {counts.late:,} late "
         f"and {counts.unmatched:,} unmatched of {counts.outcomes:,} outcomes"

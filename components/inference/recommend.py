@@ -58,19 +58,19 @@ class Counts:
 
     def lines(self, catalogue: Catalogue) -> list[str]:
         """What a user has to know of the lists, beside their number."""
-        told = []
+        lines = []
         if self.figures:
-            told.append(", ".join(_FIGURES[name].format(value) for name, value in self.figures.items()))
+            lines.append(", ".join(_FIGURES[name].format(value) for name, value in self.figures.items()))
         if self.empty:
-            told.append(f"{self.empty:,} users have no list: {NO_CANDIDATE}")
+            lines.append(f"{self.empty:,} users have no list: {NO_CANDIDATE}")
         if self.flagged:
             why = "they are new, their scores are not trained, or popular ones are listed"
-            told.append(f"{self.flagged:,} of the items are flagged: {why}")
+            lines.append(f"{self.flagged:,} of the items are flagged: {why}")
         if self.unknown:
-            told.append(f"{self.unknown:,} of {self.events:,} events are of items that the model does not know")
+            lines.append(f"{self.unknown:,} of {self.events:,} events are of items that the model does not know")
         if catalogue.note:
-            told.append(f"the model {catalogue.note}")
-        return told
+            lines.append(f"the model {catalogue.note}")
+        return lines
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,6 @@ def write_lists(
 
     Args:
         top: largest number of items of a user.
-        delivery: where they go.
         keep_seen: whether items of the history are candidates, too; None is what the model was judged by.
         exclusions: further items that are no candidates of a user.
         per_category: most items of a category in a list; 0 is any number.

@@ -16,8 +16,14 @@ from components.metrics.bootstrap import (
     rarer_units,
     resampled_auc,
 )
-from components.metrics.calibration import Calibration, calibration
-from components.metrics.curves import auc_of_histograms, precision_recall_curve, roc_auc, roc_curve
+from components.metrics.curves import (
+    Calibration,
+    auc_of_histograms,
+    calibration,
+    precision_recall_curve,
+    roc_auc,
+    roc_curve,
+)
 from components.metrics.delong import delong_interval
 from components.metrics.grouped import GroupedAuc, auc_by_bucket, auc_by_group, grouped_auc
 from components.metrics.lists import ListFigures

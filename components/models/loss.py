@@ -21,7 +21,6 @@ class LossTerm(NamedTuple):
     Attributes:
         total: float32 ``[B]``, sum of each sample's losses.
         count: float32 ``[B]``, number of losses in each sum; may be 0.
-        weight: factor of the term.
         part: name under which the term is logged, together with others of that name; empty is the term's own name.
     """
 
@@ -56,7 +55,6 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0, par
     Args:
         labels: ``[B]``, 0 or 1.
         logits: float32 ``[B]``.
-        weight: factor of the term.
         part: see ``LossTerm``.
     """
     import tensorflow as tf
@@ -104,7 +102,6 @@ def next_item_loss(
         clicked: float32 ``[..., B]``, logits of the next items.
         unclicked: float32 ``[..., B]``, logits of the sampled negatives.
         mask: bool ``[..., B]``, false where the next item is padding.
-        weight: factor of the term.
         padding: divide by all positions, padding included; with a weight of 2 this is the public SIM's loss.
         part: see ``LossTerm``.
     """

@@ -219,13 +219,13 @@ def require_interface(name: str, model: Any, spec: FeatureSpec) -> None:
             raise KfrecError(f"{name}: {kind}.tables has {_described(table)} as {feature}; make it a Table")
 
 
-def outputs_of(model: Model, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+def outputs_of(model: Model, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """``Model.outputs``, checked.
 
     Raises:
         KfrecError: it returns no mapping of tensors whose first axis is the batch.
     """
-    return _checked(model, "outputs", model.outputs(features, training))
+    return _checked(model, "outputs", model.outputs(features))
 
 
 def loss_terms_of(

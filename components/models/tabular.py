@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from components.contract import PIECES
+from components.contract import LOGIT, PIECES, only_label
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME
-from components.models.layers.piecewise_linear import piecewise_linear
+from components.models.layers.embedding_tables import EmbeddingTables
+from components.models.layers.weights import Weights
+from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy, embedding_penalty
 
 
 @dataclass(frozen=True)
@@ -85,3 +87,67 @@ def read_tabular(spec: FeatureSpec) -> TabularChannels:
             channel = Channel.NUMERICAL if feature in numerical else Channel.QUANTILE
             raise KfrecError(f"{path}: feature {feature.name} has dtype {feature.dtype}; channel {channel} has float32")
     return TabularChannels(categorical, multihot, numerical, quantile)
+
+
+class TabularModel(tf.Module):
+    """A model of clicks whose embeddings all have one width; a subclass computes the logits.
+
+    Args:
+        penalty: weight of the embeddings' penalty.
+        amp: whether the embeddings are float16; tables, logits and losses stay float32.
+    """
+
+    def __init__(self, weights: Weights, spec: FeatureSpec, width: int, penalty: float, amp: bool) -> None:
+        super().__init__()
+        self._channels = read_tabular(spec)
+        self.serving_features = self._channels.serving_features
+        self._penalty, self._dtype = penalty, tf.float16 if amp else tf.float32
+        embedded = (*self._channels.categorical, *self._channels.multihot)
+        self.embed = EmbeddingTables(weights.scope("embedding"), embedded, [width] * len(embedded), dtype=self._dtype)
+        self.tables = self.embed.tables
+
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        return {LOGIT: self._logits(features, self.embed(features), training)}
+
+    def loss_terms(
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
+        embedded = self.embed(features)
+        logits = self._logits(features, embedded, training)
+        return {LOGIT: logits}, {
+            CROSS_ENTROPY: cross_entropy(only_label(targets), logits),
+            **embedding_penalty(embedded, self._penalty),
+        }
+
+    def _logits(self, features: Mapping[str, tf.Tensor], embedded: list[tf.Tensor], training: bool) -> tf.Tensor:
+        """The logits of a batch, float32 ``[B]``."""
+        raise NotImplementedError
+
+
+def piecewise_linear(quantiles: tf.Tensor) -> tf.Tensor:
+    """``min(max(32 q - t, 0), 1)`` for t = 0 ... 31 and each quantile q.
+
+    A linear function of the pieces is a piecewise linear function of q, whose steps are as narrow as a 32nd of the
+    training rows, however long the tails of the numbers are.
+
+    Args:
+        quantiles: float ``[B, F]``, from 0 to 1.
+
+    Returns:
+        ``[B, 32 F]``, in the dtype of the quantiles.
+
+    Examples:
+        >>> piecewise_linear(tf.constant([[1.5 / 32]]))[0, :3].numpy()
+        array([1. , 0.5, 0. ], dtype=float32)
+
+    References:
+        Gorishniy et al., On Embeddings for Numerical Features in Tabular Deep Learning,
+        https://arxiv.org/abs/2203.05556
+    """
+    pieces = tf.range(PIECES, dtype=quantiles.dtype)
+    encoded = tf.clip_by_value(PIECES * quantiles[..., tf.newaxis] - pieces, 0, 1)
+    return tf.reshape(encoded, [-1, PIECES * quantiles.shape[1]])

@@ -1,4 +1,3 @@
 """Notices: the outcome of a run for people and other programs, by webhook and mail."""
 
-from components.notices.notice import Notice
-from components.notices.sending import tell
+from components.notices.notice import Notice, tell

@@ -70,13 +70,13 @@ def run(parameters: RecommendParameters, *, raw: Path, lists: Path) -> Mapping[s
             left_out=staging.path / LEFT_OUT,
             log=log,
         )
-        told = counts.lines(catalogue)
+        notes = counts.lines(catalogue)
         note = {
             "model": named.description,
             "users": counts.users,
             "items": counts.items,
             **counts.figures,
-            "notes": told,
+            "notes": notes,
         }
         (staging.path / NOTE).write_text(json.dumps(note, indent=2) + "\n")
         staging.rows |= {"users": counts.users, "items": counts.items, "left_out": counts.empty}
@@ -86,7 +86,7 @@ def run(parameters: RecommendParameters, *, raw: Path, lists: Path) -> Mapping[s
         _RETRY.call(output, store.write, file, lists / name)
     where = f" in {without_password(output)}" if output else ""
     summary = f"{named.description}: {counts.items:,} items for {counts.users:,} users{where}"
-    return {**staging.rows, "summary": "; ".join([summary, *told])}
+    return {**staging.rows, "summary": "; ".join([summary, *notes])}
 
 
 def _require_fitting(named: NamedModel, dataset: str, parameters: RecommendParameters) -> None:

@@ -41,7 +41,6 @@ def publish(
 
     Args:
         candidate: the twin's evaluation, with the refit's data.
-        exported: the refit.
         register: takes the lineage and returns the refit's version, without an alias.
         basis: see ``components.register.promotion.basis_of``.
 
@@ -132,7 +131,6 @@ def trained_on(spec: FeatureSpec, training: Mapping[str, Any]) -> str:
     """What a refit has trained on, such as "48,210 samples until 2026-11-27 23:59".
 
     Args:
-        spec: of its data.
         training: content of its training.json.
     """
     samples = f"{training.get('train_rows', 0):,} samples"

@@ -20,12 +20,11 @@ from components.checks.profile import read_profile
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.parameters import parameters_of
-from components.register.card import FILENAME as CARD
-from components.register.card import card
 from components.register.comparison import METRICS, Candidate
+from components.register.documents import FILENAME as CARD
+from components.register.documents import card, decision_page, earlier_versions, started_from
 from components.register.gate import Decision
 from components.register.logged import logged
-from components.register.page import decision_page, earlier_versions, started_from
 from components.register.pairing import Registered, register_pair
 from components.register.promotion import basis_of, decide
 from components.register.refit import publish
@@ -41,8 +40,8 @@ from components.steps.recorded import recorded
 from components.tasks import TaskDefinition
 from components.tasks.pairing import require_names
 from components.tracking.champion import CHAMPION, require_name, standing
-from components.tracking.data import log_extensions
 from components.tracking.run import refit_of, tracked_run
+from components.tracking.trained import log_extensions
 from components.training_log import TRAINING
 
 if TYPE_CHECKING:

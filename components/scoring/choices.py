@@ -18,7 +18,7 @@ from components.random_draws import hashes
 from components.scoring.catalogue import Catalogue
 from components.scoring.newest import NewestSamples, choice_label, events_of, is_chosen
 from components.scoring.split import READ_AHEAD
-from components.tasks.unknown import oldest_two
+from components.tasks.kept import oldest_two
 
 _ROWS = 16_384
 _NOWHERE = -1

@@ -10,7 +10,7 @@ from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import names_of, read_trained
 from components.scoring.newest import choice_label, events_of, is_chosen
 from components.tasks import Kept, histories_of, kept_features, lists_of
-from components.tasks.unknown import oldest_two, told_apart
+from components.tasks.kept import oldest_two, told_apart
 
 
 class KeptColumns:

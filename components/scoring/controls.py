@@ -34,7 +34,6 @@ def score_controls(
     """Scores a sample of the test split: all of it if it is small enough, or else random blocks or groups.
 
     Args:
-        keep: the task's kept columns.
         tfrecord: the records, possibly a reference; the files with the training samples are fetched.
         lookups: as in ``components.scoring.split.score_split``.
 

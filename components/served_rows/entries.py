@@ -23,7 +23,6 @@ class Origin:
     """What the rows of an answer have in common.
 
     Attributes:
-        request_id: of the request.
         time: of the answer.
         model, version: what answered; the name as in the registry, or the folder.
         variant: such as "champion".

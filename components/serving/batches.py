@@ -43,7 +43,6 @@ class Batches:
     """A queue of requests with the thread that answers them.
 
     Args:
-        model: what answers.
         scored: called once for each batch that is scored.
     """
 

@@ -40,7 +40,6 @@ class Counters:
     Args:
         path: the file that its processes share.
         worker: the number of this process, from 0.
-        workers: number of processes.
     """
 
     def __init__(self, path: Path, worker: int, workers: int) -> None:

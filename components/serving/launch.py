@@ -106,9 +106,6 @@ def processes(count: int, host: str, port: int, scratch: Path) -> Iterator[Proce
     """Starts processes, which import TensorFlow meanwhile, and ends them with the block.
 
     Args:
-        count: of processes.
-        host: address to listen on.
-        port: port to listen on.
         scratch: folder for a file of the processes.
 
     Raises:

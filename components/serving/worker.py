@@ -64,7 +64,6 @@ class Task:
         listener: descriptor of the bound socket.
         counts: the file that the processes share; see ``components.serving.counters.Counters``.
         worker: number of the process, from 0.
-        workers: number of processes.
         log: folder or URI of the log of served rows; empty logs nothing.
         variant: of the rows of the log.
     """

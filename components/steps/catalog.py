@@ -92,9 +92,9 @@ def owners_of(chosen: Mapping[str, str]) -> list[Owner]:
     judge = chosen.get(_TASK) or (trained.task if trained else "")
     owners = []
     if judge:
-        judging = task(judge)
-        groups = (judging.training, judging.evaluation, judging.decision)
-        owners.append(Owner(f"task {judging.name}", groups, judging.defaults))
+        definition = task(judge)
+        groups = (definition.training, definition.evaluation, definition.decision)
+        owners.append(Owner(f"task {definition.name}", groups, definition.defaults))
     if chosen.get(_DATASET):
         data = dataset(chosen[_DATASET])
         defaults = data.defaults if data.refits else {"refit": False, **data.defaults}

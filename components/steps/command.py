@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts.folder import MANIFEST, open_artifact
-from components.artifacts.output import output_folder
+from components.artifacts.publish import output_folder
 from components.artifacts.reference import data_uri, publishing_reference
 from components.crash import describe_exception
 from components.errors import KfrecError, WorkerCrashed, explain_os_error

@@ -171,7 +171,6 @@ def not_above_guessing(metrics: Mapping[str, Any], metric: Metric, guessed: floa
     """One sentence if the model is not above guessing by more than chance; else none.
 
     Args:
-        guessed: the metric of guessing.
         low: the lower end of what the model is above it; None without an interval.
     """
     if low is not None and low > 0:

@@ -36,7 +36,7 @@ class Kept:
         occurring_in: channel of lists; store the id's frequency in the split's lists of the feature with the same
             index, instead of the id. Empty stores the id.
         told_apart_by: channel of histories that tell the samples of the vocabulary's unknown id apart, see
-            ``components.tasks.unknown``; empty keeps them alike.
+            ``components.tasks.kept``; empty keeps them alike.
         trained: store how often the training data have the id's value, by the vocabulary: 0 for a value that it lacks,
             1 for one of a vocabulary without counts.
         named: whether to look up the ids' values, if the data have a vocabulary.

@@ -24,7 +24,6 @@ class Difference:
     """A model against a rival, by a task's primary metric.
 
     Attributes:
-        score: the model's.
         rival_score: the rival's, on the same samples.
     """
 

@@ -1,4 +1,4 @@
-"""What the reports of tasks share: cards with intervals, and the section about a model's controls."""
+"""What the reports of tasks share: cards with intervals, groups of samples, and a section about controls."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from components.contract import Metric
 from components.metrics import CONFIDENCE
 from components.report import Axis, Card, Figure, Row, Section, bar_chart, interval_chart, spanning, table
 
 # Smaller losses are shown as none, however narrow their interval.
 _LITTLE = 0.002
+HISTORY_BOUNDS = (5, 10, 20, 50, 99)
+POPULARITY_GROUPS = 5
+# Name of a column that the evaluation keeps where a vocabulary grew: 1 for samples with an id that is new, else 0.
+ADMITTED = "newly_admitted"
+ADMITTED_TITLES = {1: "with newly admitted ids", 0: "all others"}
 
 
 @dataclass(frozen=True)
@@ -167,3 +174,12 @@ def _row(
 def _ends(metrics: Mapping[str, Any], name: str, form: str) -> str:
     low, high = metrics[f"{name}_low"], metrics[f"{name}_high"]
     return "" if low is None else f"{low:{form}} to {high:{form}}"
+
+
+def popularity_bounds(values: np.ndarray) -> list[int]:
+    """Upper bounds of groups: 0 first, then groups of about equal size; equal values share a group."""
+    occurring = values[values > 0]
+    if not len(occurring):
+        return [0]
+    shares = np.arange(1, POPULARITY_GROUPS) / POPULARITY_GROUPS
+    return [0, *np.unique(np.quantile(occurring, shares, method="lower")).astype(int).tolist()]

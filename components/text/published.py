@@ -206,7 +206,6 @@ def export_published(weights: Mapping[str, np.ndarray], spec: FeatureSpec, heads
 
     Args:
         weights: of a model, by their names here.
-        spec: of the model.
         heads: attention heads of a layer.
 
     Raises:

@@ -166,7 +166,7 @@ class TrainingRun:
 def training_run(
     experiment: str, run_id: str, title: str, start: Callable[[TrackedRun], None] = lambda run: None
 ) -> Iterator[TrainingRun]:
-    """Like ``components.tracking.tracked_run``, but survives a server that is away; see ``TrainingRun``.
+    """Like ``components.tracking.run.tracked_run``, but survives a server that is away; see ``TrainingRun``.
 
     Raises:
         KfrecError: the server refuses this account, or is not an MLflow server.

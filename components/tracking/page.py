@@ -16,12 +16,7 @@ _PARAMETER = "token"
 
 
 class OfOneUser:
-    """Passes on the requests that show a token: as a browser's cookie, which a link sets, or as a bearer's.
-
-    Args:
-        app: gets these requests.
-        token: the secret.
-    """
+    """Passes on the requests that show a token: as a browser's cookie, which a link sets, or as a bearer's."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token

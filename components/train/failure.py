@@ -56,8 +56,8 @@ def failing_once(uri: str, run_id: str, echo: Callable[[str], None]) -> Iterator
 def _noted(uri: str, run_id: str) -> str:
     """The permanent failure of an earlier attempt of the run, or an empty string."""
     try:
-        kept = json.loads(read_remote(uri, NOTE) or b"{}")
-        return str(kept["message"]) if kept.get("run_id") == run_id else ""
+        found = json.loads(read_remote(uri, NOTE) or b"{}")
+        return str(found["message"]) if found.get("run_id") == run_id else ""
     except (ValueError, AttributeError, KeyError):
         return ""  # not a note of this module
 
@@ -95,7 +95,7 @@ def _note(checkpoints: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Leftovers:
     """Paths that outlive a failure."""
 
     checkpoints: Path
@@ -112,20 +112,20 @@ class Kept:
 
 
 @contextmanager
-def kept_on_failure(output: Path) -> Iterator[Kept]:
+def left_on_failure(output: Path) -> Iterator[Leftovers]:
     """Yields paths next to the folder ``output``; success removes them, failure names them in its message."""
     output = output.resolve()
-    kept = Kept(output.with_name(f".{output.name}.checkpoint"), output.with_name(f".{output.name}.log"))
+    left = Leftovers(output.with_name(f".{output.name}.checkpoint"), output.with_name(f".{output.name}.log"))
     try:
-        yield kept
+        yield left
     except (KfrecError, WorkerCrashed, Stopped) as error:
-        hint = f"; resume with load_checkpoint_path={kept.checkpoints}"
-        if not has_checkpoint(kept.checkpoints):
+        hint = f"; resume with load_checkpoint_path={left.checkpoints}"
+        if not has_checkpoint(left.checkpoints):
             raise
         if isinstance(error, Stopped):
             error.note = hint
             raise
         raise type(error)(f"{error}{hint}") from error
-    shutil.rmtree(kept.checkpoints, ignore_errors=True)
-    _note(kept.checkpoints).unlink(missing_ok=True)
-    kept.log.unlink(missing_ok=True)
+    shutil.rmtree(left.checkpoints, ignore_errors=True)
+    _note(left.checkpoints).unlink(missing_ok=True)
+    left.log.unlink(missing_ok=True)

@@ -24,11 +24,10 @@ from components.steps.training_parameters import LOCAL, MPIJOB, OF_A_REFIT
 from components.storage import is_uri
 from components.tasks import TaskDefinition, missing_column
 from components.tracking.champion import require_task_early
-from components.tracking.data import data_name
 from components.tracking.live import TrainingRun, training_run
 from components.tracking.run import TrackedRun, refit_of
-from components.tracking.trained import complete_training, final_metrics, log_start
-from components.train.failure import failing_once, kept_on_failure, require_one_start
+from components.tracking.trained import complete_training, data_name, final_metrics, log_start
+from components.train.failure import failing_once, left_on_failure, require_one_start
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher, worker_arguments
 from components.train.results import CHECKPOINT, trained_rows
 from components.training_log import LOG as TRAINING_LOG
@@ -71,16 +70,16 @@ def run(
     with _tracked(parameters, data) as tracked:
         with (
             tracked.measured() as measured,
-            kept_on_failure(model) as kept,
+            left_on_failure(model) as left,
             publishing(model, step="train", inputs={"tfrecord": data}, parameters=recorded(parameters)) as staging,
         ):
-            kept.clear(parameters.load_checkpoint_path)  # within publishing: no other process writes this output
-            kept.note({"inputs": {"tfrecord": data.digest}, "parameters": recorded(parameters)})
-            folders = str(tfrecord.absolute()), str(staging.path), str(kept.checkpoints)
-            launcher.run(parameters.workers, worker_arguments(parameters, *folders), kept.log, measured)
+            left.clear(parameters.load_checkpoint_path)  # within publishing: no other process writes this output
+            left.note({"inputs": {"tfrecord": data.digest}, "parameters": recorded(parameters)})
+            folders = str(tfrecord.absolute()), str(staging.path), str(left.checkpoints)
+            launcher.run(parameters.workers, worker_arguments(parameters, *folders), left.log, measured)
             results = json.loads((staging.path / TRAINING).read_text())
-            shutil.copytree(kept.checkpoints, staging.path / CHECKPOINT)
-            shutil.copyfile(kept.log, staging.path / LOG)
+            shutil.copytree(left.checkpoints, staging.path / CHECKPOINT)
+            shutil.copyfile(left.log, staging.path / LOG)
             staging.rows.update(trained_rows(results))
         complete = open_artifact(model)
         tracked.attempt(lambda run: complete_training(run, complete, data))

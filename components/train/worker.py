@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one worker and returns its exit status.
 
     1: an uncaught exception. 2: bad input or out of memory, a permanent failure. 3: another rank failed. 4: a service
-    such as object storage did not answer. ``components.train.loop.watchdog`` exits with 5 where another rank hangs.
+    such as object storage did not answer. ``components.train.loop.stopping`` exits with 5 where another rank hangs.
     """
     end_with_parent(signal.SIGKILL)
     choice = chosen(STEPS["train"], sys.argv[1:] if arguments is None else arguments)

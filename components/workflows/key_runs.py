@@ -56,9 +56,8 @@ class KeyRuns:
         name: str,
         schema: pa.Schema,
         keys: Callable[[pa.Table], np.ndarray],
-        run_rows: int = RUN_ROWS,
     ) -> None:
-        self._folder, self._name, self._keys, self._run_rows = folder, name, keys, run_rows
+        self._folder, self._name, self._keys = folder, name, keys
         self._schema = schema.insert(0, pa.field(name, pa.int64()))
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
@@ -78,7 +77,7 @@ class KeyRuns:
         self._pending.append(rows)
         self._pending_rows += rows.num_rows
         self.rows += rows.num_rows
-        if self._pending_rows >= self._run_rows:
+        if self._pending_rows >= RUN_ROWS:
             self._end_run()
 
     def partitions(self, count: int) -> list[KeyRange]:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 import shutil
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from uuid import uuid4
 
 import dask
 from dask.delayed import Delayed
+from distributed.security import Security
 
 from components.errors import KfrecError, WorkerCrashed
 from components.images import VERSION
@@ -199,8 +201,6 @@ def _local_client(workers: int) -> Iterator[Any]:
     """The client of a cluster of processes on this machine."""
     from distributed import Client, LocalCluster
 
-    from components.workflows.tls import LocalSecurity
-
     start_fork_server()
     with dask.config.set(_FORK_FROM_SERVER):
         # The cluster starts without workers: it would wait forever for one that is killed while it is forked.
@@ -232,3 +232,18 @@ def _local_client(workers: int) -> Iterator[Any]:
             ) from None
         with cluster, client:
             yield client
+
+
+class LocalSecurity(Security):
+    """Dask's TLS, whose connections end without a goodbye, as Dask's do.
+
+    OpenSSL takes such an end for an attack and sends an alert into the closed connection. Since OpenSSL 3.5 the broken
+    pipe of that alert is reported by the next connection that is read, which is then closed, too. Dask's messages have
+    their length, so that one that is cut off is noticed all the same.
+    """
+
+    def _get_tls_context(self, tls: Any, purpose: ssl.Purpose) -> ssl.SSLContext | None:
+        context = super()._get_tls_context(tls, purpose)
+        if context is not None:
+            context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
+        return context

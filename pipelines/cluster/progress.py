@@ -143,7 +143,7 @@ class _Obstacles:
 
     def __init__(self, host: str, run_id: str, steps: Collection[str], echo: Callable[[str], None]) -> None:
         self._host, self._run_id, self._steps, self._echo = host, run_id, steps, echo
-        self._told: set[tuple[str, str]] = set()
+        self._printed: set[tuple[str, str]] = set()
         self._next = 0.0
 
     def look(self) -> None:
@@ -157,8 +157,8 @@ class _Obstacles:
             if not message or message in _STARTING or node.get("phase") in _WITHOUT_TROUBLE:
                 continue
             step = self._step_of(node.get("name") or "")
-            if step and (step, message) not in self._told:
-                self._told.add((step, message))
+            if step and (step, message) not in self._printed:
+                self._printed.add((step, message))
                 self._echo(f"{step}: {message}")
 
     def _step_of(self, name: str) -> str:

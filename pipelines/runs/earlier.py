@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts import Artifact, open_artifact
-from components.download.changes import changed_files
+from components.download.wanted import changed_files
 from components.errors import KfrecError
 from components.parameters import build, parameters_of
 from components.steps.catalog import STEPS

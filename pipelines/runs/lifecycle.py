@@ -1,30 +1,38 @@
-"""Start and end of a run: its folder, its record, and the lock of its process."""
+"""Start and end of a run: its folder, its record, and the lock of its process.
+
+At a terminal, the first Ctrl-C during a training offers to keep its best epoch, and the next one ends the run.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped
-from components.notices import tell
+from components.notices import Notice, tell
 from components.private import modes_of, require_writable
 from components.secrets import without_password
 from components.tracking.champion import require_task_early
 from components.tracking.run import RUN_NAME
 from components.tracking.store import database_of, prepare, tracking_uri
+from components.train.loop.stopping import request_stop
 from pipelines.defaults import OF_REFIT, Pipeline
-from pipelines.runs.notices import notice_of
+from pipelines.runs.earlier import checkpoints_in_use
 from pipelines.runs.record import FAILED, FINISHED, RECORD, RUNNING, STOPPED, RunRecord, held, read_record
 from pipelines.screen import StepOutput
-from pipelines.summary import refit_name
+from pipelines.summary import published, refit_name, warnings_of
 
 # Working folders of local steps: run, pipeline, step, and the hidden folder beside the output.
 _WORKING = "*/*/*/.*.partial"
@@ -33,6 +41,8 @@ _SHARED = ("mlflow.db", "cache", "cache/*", "mlartifacts", "mlartifacts/*", "mla
 
 # What a client of MLflow, or of its database, sends to any server.
 _CREDENTIALS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "PGPASSWORD")
+# A step is in a process group of its own, so that Ctrl-C reaches this process alone, which ends the steps.
+OWN_GROUP = (sys.executable, "-c", "import os, sys; os.setpgid(0, 0); os.execvp(sys.argv[1], sys.argv[1:])")
 
 
 def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpose: str = "") -> RunRecord:
@@ -54,7 +64,7 @@ def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpo
     return record
 
 
-@contextlib.contextmanager
+@contextmanager
 def running(record: RunRecord) -> Iterator[StepOutput]:
     """Locks the folder of a run and updates its record; yields the steps' output.
 
@@ -169,3 +179,61 @@ def run_folder(workdir: Path) -> Path:
         explained = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
         raise explain_os_error(error, folder) or explained from error
     return folder
+
+
+def notice_of(record: RunRecord, step: str, log: Sequence[str]) -> Notice:
+    """The notice of a run that has ended.
+
+    Args:
+        step: that failed; empty if none did.
+    """
+    summary = record.summary()
+    return Notice(
+        record.name,
+        f"{record.pipeline.kind} of {record.pipeline.model}",
+        record.state,
+        record.message,
+        step,
+        log,
+        published(summary),
+        summary.get("metrics", {}),
+        [warning["message"] for warning in warnings_of(record.steps)],
+        str(record.folder),
+    )
+
+
+@contextmanager
+def offering_to_stop(record: RunRecord, is_training: Callable[[], bool]) -> Iterator[None]:
+    """Offers to end the training and keep its best epoch at the first Ctrl-C; without a terminal it ends the run."""
+    if threading.current_thread() is not threading.main_thread() or not sys.stdin.isatty():
+        yield
+        return
+    end: Any = signal.getsignal(signal.SIGINT)
+
+    def offer(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, end)
+        if not is_training():
+            end(number, frame)
+            return
+        print(
+            "\npress Enter to end the training now and go on with its best epoch, or Ctrl-C to end the run, which "
+            "--resume continues; without either the training goes on",
+            file=sys.stderr,
+            flush=True,
+        )
+        threading.Thread(target=_accept, args=(record,), daemon=True).start()
+
+    signal.signal(signal.SIGINT, offer)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, end)
+
+
+def _accept(record: RunRecord) -> None:
+    """Waits for Enter. No lock of Python's is held meanwhile, which this process might need at its end."""
+    try:
+        if os.read(sys.stdin.fileno(), 1):
+            request_stop(str(checkpoints_in_use(record)))
+    except (KfrecError, OSError) as error:
+        print(error, file=sys.stderr, flush=True)

@@ -12,8 +12,7 @@ import pytest
 
 from components.artifacts import open_artifact, publishing
 from components.artifacts.folder import MANIFEST
-from components.artifacts.output import output_folder
-from components.artifacts.publish import remove_abandoned
+from components.artifacts.publish import output_folder, remove_abandoned
 from components.errors import KfrecError
 
 

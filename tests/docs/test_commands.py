@@ -16,12 +16,13 @@ from components.steps.catalog import STEPS, worker_parameters
 from components.steps.command import argument_parser
 from components.steps.parser import chosen
 from components.train import worker
-from pipelines.chain import chain_of, chain_parameters
+from pipelines.chain import chain_of
 from pipelines.cli import parser
 from pipelines.cli.options import pipeline_of
 from pipelines.parameters import parse_assignment, pipeline_parameters
 from pipelines.reference import commands
 from tests.docs.commands import ROOT, Shown, commands_of, shown
+from tests.pipelines.chains import chain_parameters
 from tests.pipelines.installed import PACKAGES
 
 SHOWN = shown()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from components.artifacts import open_artifact
-from components.download.changes import changed_files
 from components.download.step import run
+from components.download.wanted import changed_files
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from tests.download.raw_files import META, REVIEWS, meta, reviews

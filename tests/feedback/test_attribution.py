@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from components.errors import KfrecError
-from components.feedback.attribution import attribute
-from components.feedback.outcomes import read_outcomes
+from components.feedback.outcomes import attribute, read_outcomes
 
 HOUR = 3_600_000_000
 DAY = 86_400_000_000

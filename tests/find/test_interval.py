@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from components.find.interval import has_checkpoints, nights_since_full, since
+from components.find.step import has_checkpoints, nights_since_full, since
 from components.find.versions import DataVersion
 
 VERSIONS = [DataVersion(f"v{number}", f"logs/v{number}", (f"day_{number}",), False) for number in range(1, 12)]

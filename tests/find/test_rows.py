@@ -19,8 +19,7 @@ import pytest
 from components.datasets.events import DATASET
 from components.errors import KfrecError
 from components.feature_spec.side_tables import read_side_table
-from components.find.rows import row_hashes
-from components.find.versions import _hashes, data_versions, new_rows
+from components.find.versions import _hashes, data_versions, new_rows, row_hashes
 from components.inference.formats import rows_file
 from components.protocols.invocations import PARQUET
 from components.protocols.invocations import read as read_request

@@ -11,8 +11,7 @@ import tensorflow as tf
 from components.contract import LOG_LIKELIHOOD, LONGEST_LIST
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.models.item_knn import ItemKnnParameters
-from components.models.item_knn.counts import Pairs, count_pairs, nearest
-from components.models.item_knn.model import NEXT_ITEM, RANK, ItemKnn
+from components.models.item_knn.model import NEXT_ITEM, RANK, ItemKnn, Pairs, count_pairs, nearest
 
 ROWS, LENGTH = 7, 3
 ALL = tf.ones([2], tf.bool)
@@ -63,7 +62,7 @@ def test_popular_neighbours_are_discounted() -> None:
 def test_summing_pairs_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     windows = np.random.default_rng(1).integers(0, ROWS, (40, LENGTH + 1))
     whole = count_pairs([windows], ROWS, distance=3)
-    monkeypatch.setattr("components.models.item_knn.counts._PAIRS", 10)
+    monkeypatch.setattr("components.models.item_knn.model._PAIRS", 10)
     parts = count_pairs([windows[first : first + 3] for first in range(0, 40, 3)], ROWS, distance=3)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other)

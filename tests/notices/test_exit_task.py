@@ -12,7 +12,7 @@ import yaml
 from kfp import dsl
 from mlflow import MlflowClient
 
-from components.notices.sending import VARIABLES, WEBHOOK
+from components.notices.notice import VARIABLES, WEBHOOK
 from components.tracking.run import PIPELINE_RUN
 from pipelines.compilation import compiled
 from pipelines.defaults import PIPELINES, Pipeline

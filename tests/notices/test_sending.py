@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from components.notices import Notice, tell
-from components.notices.sending import (
+from components.notices.notice import (
     KEY,
     MAIL_FROM,
     MAIL_TO,
@@ -133,7 +133,7 @@ def test_nothing_secret_is_in_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_sent_is_one_line_and_fails_nothing(
     name: str, address: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("components.notices.sending._WAIT", 0.0)
+    monkeypatch.setattr("components.notices.notice._WAIT", 0.0)
     monkeypatch.setenv(MAIL_TO, "ada@example.org")
     with answering(404, "") as refusing:
         monkeypatch.setenv(name, address.format(free=free_port(), refusing=refusing))

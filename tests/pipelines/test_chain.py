@@ -12,7 +12,7 @@ import yaml
 from components.errors import KfrecError
 from components.registry import model
 from components.steps.command import DEFAULTS
-from pipelines.chain import FIRST, Chain, chain_inputs, chain_of, chain_parameters, divided
+from pipelines.chain import FIRST, Chain, chain_inputs, chain_of, divided
 from pipelines.cli import main
 from pipelines.cluster.submit import checked_for_cluster
 from pipelines.compilation import compiled
@@ -20,6 +20,7 @@ from pipelines.defaults import RETRAINING, TRAINING, Pipeline, cluster_defaults
 from pipelines.form import field_names
 from pipelines.parameters import pipeline_parameters
 from pipelines.task_settings import load_settings
+from tests.pipelines.chains import chain_parameters
 
 MakeOnce = Callable[[str, Callable[[Path], None]], Path]
 

@@ -12,7 +12,7 @@ from distributed.security import Security
 
 from components.errors import KfrecError, WorkerCrashed
 from components.workflows import workers as dask
-from components.workflows.tls import LocalSecurity
+from components.workflows.workers import LocalSecurity
 from tests.listening import listening_sockets
 
 

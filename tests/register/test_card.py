@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 from components import registry
 from components.checks.profile import TIME, Column, Finding, Profile, Table
 from components.feature_spec import load_feature_spec
-from components.register.card import FILENAME, card
+from components.register.documents import FILENAME, card
 from components.register.gate import Decision
 from components.steps.command import command
 from tests.fakes.small_shop import make_data, make_model, quality

@@ -20,7 +20,7 @@ from mlflow.entities.model_registry import ModelVersion
 from components.artifacts import adopt, open_artifact, publishing
 from components.errors import KfrecError
 from components.evaluate.step import run as evaluate
-from components.register.page import started_from
+from components.register.documents import started_from
 from components.register.registry import Registry
 from components.register.step import run as register
 from components.secrets import without_password

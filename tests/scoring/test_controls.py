@@ -21,7 +21,7 @@ from components.scoring.signature import Output
 from components.tasks import Controlled
 from components.tasks.click import TASK, ClickEvaluation
 from components.tasks.click.baselines import HistoryBaselines, history_baselines, history_pairs
-from components.tasks.click.controls import controls
+from components.tasks.click.measure import controls
 from tests.binary import probabilities_of
 from tests.fakes.object_stores import BUCKET
 from tests.fakes.small_histories import FIRST_ID, ITEMS, UNKNOWN, draw, write

@@ -16,8 +16,7 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.models import Model
 from components.models.item_knn import ItemKnnParameters
-from components.models.item_knn.counts import count_pairs
-from components.models.item_knn.model import ItemKnn
+from components.models.item_knn.model import ItemKnn, count_pairs
 from components.models.sasrec import SasRecParameters
 from components.models.sasrec.model import SasRec
 from components.scoring import load_raw_model

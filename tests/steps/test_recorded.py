@@ -13,8 +13,7 @@ from components.parameters import as_plain
 from components.steps.catalog import STEPS
 from components.steps.recorded import recorded
 from pipelines.defaults import Pipeline
-from pipelines.definitions import training_pipeline
-from pipelines.steps import component
+from pipelines.definitions import component, training_pipeline
 from tests.pipelines.installed import edit, forget, installed
 
 

@@ -10,7 +10,7 @@ from components.feature_spec import Channel, Feature, FeatureSpec
 from components.tasks import Measured, Scores, kept_features
 from components.tasks.click import TASK
 from components.tasks.click.measure import CATEGORIES, group_series, measure_groups
-from components.tasks.groups import ADMITTED, popularity_bounds
+from components.tasks.report import ADMITTED, popularity_bounds
 from tests.binary import binary_scores, probabilities_of
 
 

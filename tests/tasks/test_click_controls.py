@@ -19,9 +19,9 @@ from components.tasks.binary.columns import fit_logistic
 from components.tasks.binary.measure import measure_binary_controls
 from components.tasks.click import AUC, TASK, ClickDecision, ClickEvaluation
 from components.tasks.click.baselines import POPULARITY, SPANS, HistoryBaselines, history_pairs, recency_counts
-from components.tasks.click.controls import auc_intervals, controls, other_history, probes_of
+from components.tasks.click.measure import auc_intervals, controls, other_history, probes_of
 from components.tasks.controls import RECENT_POPULARITY
-from components.tasks.unknown import oldest_two, told_apart
+from components.tasks.kept import oldest_two, told_apart
 from tests.binary import binary_scores, probabilities_of
 from tests.fakes.small_histories import FIRST_ID, ITEMS, LENGTH, UNKNOWN, draw, specification
 

@@ -30,7 +30,7 @@ from components.tasks import ReadingTables, Scores
 from components.tasks.question_answering import AnswerDecision, AnswerEvaluation
 from components.tasks.question_answering.streaming import AnswerMetrics
 from components.text.answers import AnswerSettings
-from components.text.tables import WINDOW, QuestionTables
+from components.text.questions import WINDOW, QuestionTables
 from components.train.loop.ranks import owners_of
 from tests.datasets.squad.questions import preprocess
 

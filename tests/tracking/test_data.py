@@ -8,8 +8,8 @@ import pytest
 from mlflow import MlflowClient
 
 from components.artifacts import Artifact, open_artifact, publishing
-from components.tracking.data import data_name, log_lineage, log_splits
 from components.tracking.run import tracked_run
+from components.tracking.trained import data_name, log_lineage, log_splits
 
 
 def records(folder: Path, **download: Any) -> Artifact:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from dask import delayed
 
-from components.datasets.criteo import growing, vocabulary
+from components.datasets.criteo import vocabulary
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, NUMERICAL, SAMPLE
 from components.datasets.criteo.partitions import Span
 from components.datasets.criteo.vocabulary import Ids, read_ids
@@ -25,7 +25,7 @@ from components.progress import progress
 from components.workflows.workers import Workers, in_order
 
 if TYPE_CHECKING:
-    from components.datasets.criteo.parameters import PreprocessImpressions
+    from components.datasets.criteo import PreprocessImpressions
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def choose_vocabulary(
             tasks = [fit(name, files, threshold, lookups, output) for name in CATEGORICAL]
             sizes = in_order(workers, tasks, lambda *_: bar.advance(1))
         if kind != "kept" and parameters.vocabulary_slack:
-            begin, used = delayed(growing.begin, pure=False), sum(sizes)
+            begin, used = delayed(vocabulary.begin, pure=False), sum(sizes)
             slack = parameters.vocabulary_slack
             sizes = in_order(workers, [begin(name, days, slack, lookups, output) for name in CATEGORICAL])
             print(f"a vocabulary with {sum(sizes):,} rows, {sum(sizes) - used:,} of them free")
@@ -94,7 +94,7 @@ def choose_vocabulary(
 
 def _grown(
     workers: Workers,
-    days: growing.DayCounts,
+    days: vocabulary.DayCounts,
     earlier: Path,
     parameters: PreprocessImpressions,
     lookups: Path,
@@ -103,7 +103,7 @@ def _grown(
     """The earlier vocabulary after these days."""
     threshold, files = parameters.frequency_threshold, [path for each in days.values() for path in each]
     rules = Rules(vocabulary.FIRST_ID, threshold, parameters.evict_after, parameters.evict_share)
-    grow = delayed(growing.grow, pure=False)
+    grow = delayed(vocabulary.grow, pure=False)
     with progress("growing the vocabulary", len(CATEGORICAL), "columns") as bar:
         tasks = [grow(name, earlier, days, rules, lookups, output) for name in CATEGORICAL]
         results = in_order(workers, tasks, lambda *_: bar.advance(1))

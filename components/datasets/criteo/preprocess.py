@@ -11,12 +11,10 @@ import pyarrow.compute as pc
 from components.artifacts import Artifact
 from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
-from components.datasets.criteo import DAYS
-from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
-from components.datasets.criteo.growing import require_growing
-from components.datasets.criteo.lines import parse_lines
-from components.datasets.criteo.parameters import Sampling
+from components.datasets.criteo import DAYS, Sampling
+from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL, parse_lines
 from components.datasets.criteo.partitions import Partition, Span, write_partitions
+from components.datasets.criteo.vocabulary import require_growing
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary

@@ -10,8 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.artifacts.folder import require_listed
-from components.datasets.criteo.columns import CATEGORICAL, DIGITS, NUMERICAL, parse_hexadecimal, write_hexadecimal
-from components.datasets.criteo.lines import logarithms
+from components.datasets.criteo.columns import (
+    CATEGORICAL,
+    DIGITS,
+    NUMERICAL,
+    logarithms,
+    parse_hexadecimal,
+    write_hexadecimal,
+)
 from components.datasets.criteo.vocabulary import read_vocabulary
 from components.datasets.raw_rows import VALUE, Encoded, RawColumn
 from components.errors import KfrecError

@@ -32,8 +32,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
+from components.datasets.criteo import PLANTED
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, NUMERICAL, write_hexadecimal
-from components.datasets.criteo.parameters import PLANTED
 from components.metrics import auc_of_histograms
 from components.progress import progress
 

@@ -35,7 +35,7 @@ DATASET = DatasetDefinition(
     summary="Ratings of movies in the formats of GroupLens: the next movie of a user.",
     raw=RawContract((RATINGS, MOVIES), unlisted=("ratings.csv", "movies.csv")),
     generation=Generation,
-    generate=Lazy("components.datasets.movielens.synthetic:write_ratings"),
+    generate=Lazy("components.datasets.movielens.preprocess:write_ratings"),
     sampling=RatingSampling,
     preprocess=Lazy("components.datasets.movielens.preprocess:preprocess"),
     histories=Lazy("components.datasets.movielens.preprocess:histories"),

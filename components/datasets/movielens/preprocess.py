@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as pa_csv
@@ -15,8 +18,10 @@ from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob, UserHistories
 from components.datasets.histories.preprocess import Read, histories_from, samples_from
 from components.datasets.histories.sorting import ITEM, NO_CATEGORY, REVIEW, in_nanoseconds, without_kinds
+from components.datasets.histories.synthetic import USERS_AT_A_TIME, catalogue_of, reviews_of
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
+from components.progress import progress
 from components.workflows.key_runs import KeyRuns
 from components.workflows.quarantine import BadLine
 from components.workflows.text_blocks import Block, RawReader, table_of
@@ -83,16 +88,13 @@ def parse_ratings(block: Block) -> tuple[pa.Table, list[BadLine]]:
             pa_csv.ParseOptions(delimiter=(delimiter if len(delimiter) == 1 else b"\t").decode(), quote_char=False),
             pa_csv.ConvertOptions(column_types=dict(zip(_RATING.names, _RATING.types, strict=True))),
         ).select(_RATING.names)
-        if not any(column.null_count for column in table.columns) and not _is_empty(table):
+        lacks_name = any(pc.any(pc.equal(table[name], "")).as_py() for name in ("reviewerID", "asin"))
+        if not lacks_name and not any(column.null_count for column in table.columns):
             return table, []
     except pa.ArrowInvalid:  # some line is malformed
         pass
     rows, bad = block.parsed(lambda line: _rating(line, delimiter))
     return table_of(rows, _RATING), bad
-
-
-def _is_empty(table: pa.Table) -> bool:
-    return any(pc.any(pc.equal(table[name], "")).as_py() for name in ("reviewerID", "asin"))
 
 
 def _rating(line: bytes, delimiter: bytes) -> tuple[str, str, int, float]:
@@ -130,3 +132,22 @@ def _movie(line: bytes) -> tuple[str, str | None]:
 def _alike(movies: set[str]) -> pa.Table:
     """Movies of one category, where no file names genres."""
     return table_of([(movie, NO_CATEGORY) for movie in sorted(movies)], ITEM)
+
+
+def write_ratings(parameters: Any, folder: Path) -> None:
+    """Generates ratings.csv and movies.csv of the built-in shop's reviews; the same parameters give the same bytes."""
+    users, catalogue = parameters.synthetic_users, catalogue_of(parameters)
+    with (folder / "movies.csv").open("w") as file:
+        file.write("movieId,title,genres\n")
+        for item in np.argsort(catalogue.number):
+            genre = f"Genre {catalogue.category[item] + 1}" if catalogue.has_metadata[item] else "(no genres listed)"
+            file.write(f'{catalogue.number[item]},"Movie {catalogue.number[item]}, a synthetic one",{genre}\n')
+    with (folder / "ratings.csv").open("w") as file, progress("generating ratings", users, "users") as bar:
+        file.write("userId,movieId,rating,timestamp\n")
+        for first in range(0, users, USERS_AT_A_TIME):
+            count = min(USERS_AT_A_TIME, users - first)
+            reviews, _ = reviews_of(parameters, catalogue, first, count)
+            columns = (reviews.user + 1, catalogue.number[reviews.item], reviews.rating, reviews.time)
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            file.write("".join(f"{user},{movie},{rating}.0,{time}\n" for user, movie, rating, time in rows))
+            bar.advance(count)

@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 
 from components.datasets.outbrain.documents import LISTED, load_vectors, similarities
-from components.datasets.outbrain.fitted_files import load_counts
 from components.datasets.outbrain.ids import to_buckets
 from components.datasets.outbrain.raw_files import TERMS
-from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Fitted, rates
+from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Fitted, load_counts, rates
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, list_column, ops
 
@@ -131,7 +130,7 @@ def _buckets(numbers: Mapping[str, int], df: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rates(counts: Path, folds: int, df: pd.DataFrame) -> dict[str, Any]:
-    """Clicks per show of the ad and its groups, excluding the row's fold, from the files of ``fitted_files``."""
+    """Clicks per show of the ad and its groups, excluding the row's fold, from the fitted files."""
     columns, fold = {}, df[_FOLD].values
     for name, threshold in RATED.items():
         positions, shown, clicked = load_counts(counts, name, folds)
@@ -140,7 +139,7 @@ def _rates(counts: Path, folds: int, df: pd.DataFrame) -> dict[str, Any]:
 
 
 def _shows(counts: Path, folds: int, df: pd.DataFrame) -> dict[str, Any]:
-    """Shows of the ad and its document among training samples, 0 if never; from the files of ``fitted_files``."""
+    """Shows of the ad and its document among training samples, 0 if never; from the fitted files."""
     columns = {}
     for name in COUNTED:
         positions, shown, _ = load_counts(counts, name, folds)

@@ -20,9 +20,9 @@ from components.datasets.definition import PreprocessJob
 from components.datasets.outbrain.displays import CLICK, EVENT, REASONS, click_table, event_table
 from components.datasets.outbrain.division import Division, display_keys
 from components.datasets.outbrain.documents import term_table, write_documents
-from components.datasets.outbrain.fitted_files import read_fitted
 from components.datasets.outbrain.lines import LineParser, schema_of
 from components.datasets.outbrain.raw_files import ADS, CLICKS, EPOCH, EVENTS, FIELDS, META, TERMS, find_raw_files
+from components.datasets.outbrain.statistics import read_fitted
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME, LARGEST_ID
 from components.progress import warn
@@ -65,7 +65,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     files = find_raw_files(job.raw)
     earlier = _earlier(parameters.workflow, division, scratch / "given")
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit, parameters.longest_line)
-    import_ahead("components.datasets.outbrain.passes")
+    import_ahead("components.datasets.outbrain.pipeline")
     with (
         KeyRuns(scratch, "click_key", CLICK, display_keys) as clicks,
         KeyRuns(scratch, "event_key", EVENT, display_keys) as events,
@@ -84,17 +84,17 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         click_parts = clicks.partitions_of(parameters.clicks_per_partition)
         event_parts = events.partitions(len(click_parts))
 
-        from components.datasets.outbrain import passes
+        from components.datasets.outbrain import pipeline
         from components.datasets.outbrain.features import specification
         from components.workflows.workers import dask_workers
 
         with dask_workers(parameters.workers, job.scheduler, len(click_parts)) as workers:
-            joined, statistics = passes.join(workers, click_parts, event_parts, scratch, division)
+            joined, statistics = pipeline.join(workers, click_parts, event_parts, scratch, division)
             displays, left_out = _judge(joined, files[CLICKS], parameters.malformed_limit, job.folder / "quarantine")
             train, test = (sum(getattr(part, split) for part in joined) for split in ("train", "test"))
             _require_samples(train, test, [part.days for part in joined if part.days], files[EVENTS], parameters)
-            fitted, encoding = passes.fit_or_keep(statistics, division, earlier, parameters.out_of_vocabulary_limit)
-            passes.write(workers, joined, fitted, scratch, job.output, parameters.largest_buckets)
+            fitted, encoding = pipeline.fit_or_keep(statistics, division, earlier, parameters.out_of_vocabulary_limit)
+            pipeline.write(workers, joined, fitted, scratch, job.output, parameters.largest_buckets)
     encoding["dataset"] = "outbrain"
     encoding["raw_rows"] = job.raw.rows.get("clicks", clicks.rows)
     (job.folder / FILENAME).write_text(specification(parameters.largest_buckets, encoding).to_yaml())

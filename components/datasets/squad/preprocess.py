@@ -21,7 +21,7 @@ from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.progress import progress, warn
 from components.random_draws import fraction_of
-from components.text.tables import END, IS_IMPOSSIBLE, START, WINDOW
+from components.text.questions import END, IS_IMPOSSIBLE, START, WINDOW
 from components.text.vocabulary import Settled, given_vocabulary, settle, write_vocabulary
 from components.text.wordpiece import WordPiece
 from components.text.writing import CHANNELS, token_features, token_metadata
@@ -76,16 +76,16 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     splits = _splits(articles, trained, tested, parameters)
     job.profiler.judge()
 
-    from components.datasets.squad import passes
+    from components.datasets.squad import pipeline
     from components.workflows.workers import dask_workers
 
-    partitions = passes.partitions_of(splits, parameters.questions_per_partition)
+    partitions = pipeline.partitions_of(splits, parameters.questions_per_partition)
     if len(partitions) > 2:
         start_fork_server_early(parameters.workers, job.scheduler)
     shape = Shape(parameters.max_seq_length, parameters.doc_stride, parameters.max_query_length)
     with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
-        settled = settle(given, passes.count(workers, partitions, scratch), parameters)
-        counts = passes.write(workers, partitions, settled.tokens, shape, job.output, scratch)
+        settled = settle(given, pipeline.count(workers, partitions, scratch), parameters)
+        counts = pipeline.write(workers, partitions, settled.tokens, shape, job.output, scratch)
     write_vocabulary(settled.tokens, job.output)
     if counts["widened_answers"] > _MANY_WIDENED * counts["questions"]:
         warn(

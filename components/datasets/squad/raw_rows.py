@@ -17,8 +17,8 @@ from components.feature_spec.spec import FILENAME
 from components.text import answers
 from components.text.answers import AnswerSettings
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
+from components.text.questions import CONTEXT_BEGIN, CONTEXT_TOKENS, FIRST_TOKEN, QUESTION
 from components.text.special import CHANNEL
-from components.text.tables import CONTEXT_BEGIN, CONTEXT_TOKENS, FIRST_TOKEN, QUESTION
 from components.text.vocabulary import tokenizer_of
 from components.text.wordpiece import Tokens
 

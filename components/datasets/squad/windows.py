@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from components.text.questions import CONTEXT_BEGIN, CONTEXT_TOKENS, END, FIRST_TOKEN, IS_IMPOSSIBLE, QUESTION, START
 from components.text.special import SpecialTokens
-from components.text.tables import CONTEXT_BEGIN, CONTEXT_TOKENS, END, FIRST_TOKEN, IS_IMPOSSIBLE, QUESTION, START
 from components.text.vocabulary import INPUT_IDS
 from components.text.writing import SEGMENT_IDS, sequences
 

@@ -1,9 +1,13 @@
-"""A first schema of a table, guessed from its beginning; a person reads and corrects it."""
+"""Schemas that kfrec writes.
+
+A first schema is guessed from a table's beginning; a person reads and corrects it. That of answered rows is the model's
+own, with a label of 0 and 1 and a split by time.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from components.datasets.definition import TABLES
+from components.datasets.definition import TABLES, LabelledRows
+from components.datasets.tabular.fitted import SERVED_SCHEMA
 from components.datasets.tabular.guessed_columns import FEW, TIME, GuessedColumn, guessed, has_comma, placeholders
+from components.datasets.tabular.raw_files import FILENAME, read_schema
 from components.errors import KfrecError
+from components.feature_spec import FeatureSpec
+from components.settings_file import parse_yaml
 from components.workflows.partitions import is_partition
 from components.workflows.tables import Layout, Stated, batches, columns_of, delimiter_of, is_parquet
 from components.workflows.values import DEFAULT_MISSING, numbers
@@ -25,6 +33,11 @@ _LABELS = ("label", "target", "clicked", "click", "bought", "converted", "y", "c
 # The negative one of two values of a label.
 _NEGATIVE = ("no", "n", "false", "f", "off", "0", "-1", "negative", "neg", "none")
 _STATED = Stated("the schema", "or state quoting: none in the schema", "list the columns under names in the schema")
+_SERVED_AT = "served_at"
+# Newest share of the rows, which tests.
+_TEST_SHARE = 0.2
+# Entries that say how the first tables were written; these are parquet.
+_OF_FILES = ("files", "format", "delimiter", "quoting", "longest_record", "names")
 
 
 def first_schema(path: Path, label: str) -> str:
@@ -170,3 +183,19 @@ def _flow(entry: object) -> str:
     held = list(entry) if isinstance(entry, tuple) else entry
     text = yaml.safe_dump([held], default_flow_style=True, sort_keys=False, width=float("inf"), allow_unicode=True)
     return str(text).strip()[1:-1]
+
+
+def labelled_rows(spec: FeatureSpec, columns: Collection[str]) -> LabelledRows:
+    """See ``components.datasets.definition.DatasetDefinition.labelled_rows``."""
+    path = spec.folder / SERVED_SCHEMA
+    text = path.read_text()
+    schema, body = read_schema(str(path), text), parse_yaml(str(path), text)
+    kept = {name: value for name, value in body.items() if name not in _OF_FILES}
+    group = schema.group.column if schema.group else ""
+    kept |= {
+        "columns": {name: entry for name, entry in body["columns"].items() if name in (*columns, group)},
+        "label": {"column": schema.label.column},
+        "split": {"by": "time", "column": _SERVED_AT, "share": _TEST_SHARE},
+        "drop": ["*"],
+    }
+    return LabelledRows(schema.label.column, _SERVED_AT, group, {FILENAME: yaml.safe_dump(kept, sort_keys=False)})

@@ -31,7 +31,7 @@ from components.feature_spec.vocabulary import Vocabulary, vocabulary_file
 from components.progress import progress, warn
 
 if TYPE_CHECKING:
-    from components.datasets.tabular.parameters import PreprocessTable
+    from components.datasets.tabular import PreprocessTable
     from components.workflows.workers import Workers
 
 

@@ -38,7 +38,7 @@ from components.workflows.times import Times
 from components.workflows.values import IdCheck, is_deep, texts, written_lists
 
 if TYPE_CHECKING:
-    from components.datasets.tabular.parameters import PreprocessTable
+    from components.datasets.tabular import PreprocessTable
 
 # Columns of a partition beside the features and those of splits.
 LABEL, GROUP = ".label", ".group"

@@ -50,15 +50,15 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     _require_documents(partitions.documents, job)
     job.profiler.judge()
 
-    from components.datasets.text import passes
+    from components.datasets.text import pipeline
     from components.workflows.workers import dask_workers
 
     # At least one document is a test document.
-    division = passes.Division(parameters.seed, max(parameters.test_share, nextafter(least, 1.0)))
-    packing = passes.Packing(parameters.max_seq_length, parameters.one_segment_share, parameters.short_share)
+    division = pipeline.Division(parameters.seed, max(parameters.test_share, nextafter(least, 1.0)))
+    packing = pipeline.Packing(parameters.max_seq_length, parameters.one_segment_share, parameters.short_share)
     with dask_workers(parameters.workers, job.scheduler, len(partitions.written)) as workers:
-        settled = settle(given, passes.count(workers, partitions.written, division, scratch), parameters)
-        counts = passes.write(workers, partitions.written, settled, packing, division, job.output)
+        settled = settle(given, pipeline.count(workers, partitions.written, division, scratch), parameters)
+        counts = pipeline.write(workers, partitions.written, settled, packing, division, job.output)
     if not counts[TRAIN]:
         raise KfrecError(
             f"{job.raw.path}: all {partitions.documents} documents are test documents with test_share="

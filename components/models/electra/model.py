@@ -15,10 +15,9 @@ from components.models.electra import ElectraParameters
 from components.models.electra.masking import mask_tokens, replaced_by, sampled_tokens
 from components.models.encoder import PUBLISHED, read_text
 from components.models.layers.dense import Dense
-from components.models.layers.encoder import Encoder
 from components.models.layers.layer_norm import LayerNorm
 from components.models.layers.token_embeddings import TokenEmbeddings
-from components.models.layers.transformer import Sizes, gelu, initial_kernel
+from components.models.layers.transformer import Encoder, Sizes, gelu, initial_kernel
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table

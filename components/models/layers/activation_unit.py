@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from components.models.layers.dense import Dense
 from components.models.layers.weights import Weights
-from components.models.ops.dense import project
-from components.models.ops.pairs import scaled, score_pairs
+from components.models.ops.dense import project, scaled, score_pairs
 
 FIRST, SECOND = 80, 40
 

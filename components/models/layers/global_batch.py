@@ -20,7 +20,6 @@ class Batch(NamedTuple):
     """How a trace sees the global batch.
 
     Attributes:
-        rank: of this process.
         summing: sums a tensor over the ranks; None for a single rank.
         gathering: concatenates the tensors of all ranks on their first axis, by rank; None for a single rank.
         counted: float32 ``[B]``, 0 for padding samples of this rank's share; None for no padding.

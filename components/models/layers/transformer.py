@@ -25,7 +25,6 @@ class Sizes(NamedTuple):
     """Sizes of a stack of layers.
 
     Attributes:
-        layers: number of layers.
         width: of a position's state.
         heads: attention heads, which divide the width.
         feed_forward: width of the hidden layer of the feed-forward network.
@@ -60,9 +59,6 @@ class SelfAttention(tf.Module):
         result = [head_1, ..., head_H] W_o + b_o
 
     Softmaxes are computed in float32.
-
-    Args:
-        weights: source of fresh weights.
 
     References:
         Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762, section 3.2
@@ -193,3 +189,32 @@ class Transformer(tf.Module):
         for layer in self.layers:
             x = layer(x, bias, training)
         return x
+
+
+class Encoder(tf.Module):
+    """Layers of transformers; a linear layer before them if the embeddings have another width.
+
+    Args:
+        inputs: width of the embeddings.
+    """
+
+    def __init__(self, weights: Weights, inputs: int, sizes: Sizes) -> None:
+        super().__init__()
+        is_equal = inputs == sizes.width
+        initial = partial(initial_kernel, deviation=sizes.deviation)
+        self.projection = None if is_equal else Dense(weights.scope("projection"), inputs, sizes.width, initial)
+        self.transformer = Transformer(weights, sizes)
+
+    def __call__(self, embedded: tf.Tensor, visible: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Computes the states of the last layer.
+
+        Args:
+            embedded: ``[B, L, inputs]``, L static.
+            visible: bool ``[B, L]``, false for padding.
+            training: whether dropout is on.
+
+        Returns:
+            ``[B, L, width]``.
+        """
+        states = embedded if self.projection is None else self.projection(embedded)
+        return self.transformer(states, visible, training)

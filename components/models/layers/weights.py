@@ -27,7 +27,6 @@ class Weights:
     values on every device and rank, in any order of creation.
 
     Args:
-        seed: any integer.
         scope: prefix of the names.
 
     Examples:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_OPS = "components.models.ops.gpu"
+_GPU = "components.models.ops.gpu"
 _on_gpu = ContextVar("gpu_back_end", default=False)
 _compiled = ContextVar("compiled", default=False)
 _pretends = ContextVar("pretends_to_have_a_gpu", default=False)
@@ -81,8 +81,8 @@ def operation(gpu: str | None = None) -> Callable[[Callable[P, T]], Callable[P, 
     The operation's name is the name scope, so that profiles show it.
 
     Args:
-        gpu: ``module.function`` in ``components.models.ops.gpu``. The function returns NotImplemented for arguments
-            that it does not support; the definition then runs.
+        gpu: a function of ``components.models.ops.gpu``. It returns NotImplemented for arguments that it does not
+            support; the definition then runs.
     """
 
     def declare(definition: Callable[P, T]) -> Callable[P, T]:
@@ -90,8 +90,7 @@ def operation(gpu: str | None = None) -> Callable[[Callable[P, T]], Callable[P, 
         def chosen(*args: P.args, **kwargs: P.kwargs) -> T:
             with tf.name_scope(definition.__name__):
                 if gpu and _on_gpu.get():
-                    module, _, name = gpu.rpartition(".")
-                    result: T = getattr(import_module(f"{_OPS}.{module}"), name)(*args, **kwargs)
+                    result: T = getattr(import_module(_GPU), gpu)(*args, **kwargs)
                     if result is not NotImplemented:
                         return result
                 return definition(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Products with weights, and dense layers with parametric rectifiers."""
+"""Products with weights, dense layers with parametric rectifiers, and a small network that scores pairs."""
 
 from __future__ import annotations
 
@@ -46,3 +46,45 @@ def rectified_layers(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
         z = project(x, kernel, bias)
         x = tf.nn.relu(z) - tf.cast(alpha, z.dtype) * tf.nn.relu(-z)
     return project(tf.cast(x, tf.float32), *output) if output else x
+
+
+@operation()
+def scaled(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Items ``[T, B, D]`` times the target ``[B, D]``."""
+    return items * target
+
+
+@operation()
+def score_pairs(
+    x: tf.Tensor,
+    y: tf.Tensor,
+    share: tf.Tensor,
+    of_x: tf.Tensor,
+    of_y: tf.Tensor,
+    *layers: tf.Tensor,
+) -> tf.Tensor:
+    """Scores x paired with each of N y by a network with sigmoid hidden layers.
+
+        score = sigmoid(sigmoid(x Wx + y Wy + share) W2 + b2) W3 + b3
+
+    The first layer is linear in its operands, so x is multiplied once for all y.
+
+    Args:
+        x: ``[T or more, B, I]``; only the first T steps are read.
+        y: ``[N, T, B, J]``.
+        share: added to the first layer, such as its bias: ``[F1]``, or ``[B, F1]`` per sample.
+        of_x: Wx ``[I, F1]``.
+        of_y: Wy ``[J, F1]``.
+        layers: weights and bias of the following layers, ``[F1, F2]`` and ``[F2]``; the last one has 1 unit.
+
+    Returns:
+        float32 ``[N, T, B]``.
+    """
+    steps = y.shape[1]
+    # tf.split, because the gradient of a slice over the first axis is many times slower.
+    read = x if x.shape[0] == steps else tf.split(x, [steps, -1])[0]
+    hidden = project(read, of_x) + project(y, of_y) + tf.cast(share, x.dtype)
+    rows = tf.reshape(hidden, [-1, of_x.shape[-1]])
+    for kernel, bias in zip(layers[::2], layers[1::2], strict=True):
+        rows = project(tf.sigmoid(rows), kernel, bias)
+    return tf.cast(tf.reshape(rows, tf.shape(y)[:-1]), tf.float32)

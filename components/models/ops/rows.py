@@ -32,7 +32,7 @@ def may_be_dense(table: tf.Variable) -> bool:
     return table.ref() in _dense.get()
 
 
-@operation(gpu="rows.look_up")
+@operation(gpu="look_up")
 def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, has_padding: bool = False) -> tf.Tensor:
     """Gathers rows; the gradient is sparse, or dense within ``dense_gradients``.
 

@@ -71,5 +71,5 @@ def _all_finite(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
     is_small = [(gradient.shape.num_elements() or _SMALL + 1) <= _SMALL for gradient in gradients]
     small = [tf.reshape(g, [-1]) for g, small in zip(gradients, is_small, strict=True) if small]
     large = [g for g, small in zip(gradients, is_small, strict=True) if not small]
-    judged = [tf.concat(small, 0), *large] if small else large
-    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in judged])
+    arrays = [tf.concat(small, 0), *large] if small else large
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in arrays])

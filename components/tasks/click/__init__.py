@@ -92,7 +92,7 @@ TASK = TaskDefinition(
     difference=_difference,
     compared=lambda ours, theirs: compared(ours, theirs, ours.kept.get(USER)),
     floor=lambda parameters: parameters.auc_floor,
-    controls=Lazy("components.tasks.click.controls:controls"),
+    controls=Lazy("components.tasks.click.measure:controls"),
     remarks=lambda metrics: (*telling_column(metrics), *_of_guessing(metrics), *below_baseline(metrics, AUC)),
     vetoes=lambda metrics, parameters: _of_guessing(metrics) if parameters.auc_floor >= _GUESSED else (),
     baseline_vetoes=lambda metrics, parameters: below_baseline(metrics, AUC) if parameters.require_baseline else (),

@@ -21,7 +21,7 @@ from components.tasks.binary.importance import importance_section
 from components.tasks.catalogue import catalogue_sections
 from components.tasks.click import AUC
 from components.tasks.click.baselines import POPULARITY, RECENCY
-from components.tasks.click.controls import EMPTY_HISTORY, OTHER_HISTORY, UNKNOWN_USER
+from components.tasks.click.measure import EMPTY_HISTORY, OTHER_HISTORY, UNKNOWN_USER
 from components.tasks.controls import BASELINE, RECENT_POPULARITY
 from components.tasks.definition import Measured
 from components.tasks.report import Control, controls_section, interval_card, range_figures, simple_rule, true_figure

@@ -13,7 +13,6 @@ from components.metrics import CONFIDENCE, mean_interval
 from components.tasks.catalogue import discounted_gains, hits
 from components.tasks.controls import Intervals, mean_intervals, measure_controls
 from components.tasks.definition import Measured
-from components.tasks.groups import ADMITTED, ADMITTED_TITLES, HISTORY_BOUNDS, popularity_bounds
 from components.tasks.next_item import (
     HISTORY,
     KNOWN,
@@ -25,6 +24,7 @@ from components.tasks.next_item import (
     chosen_samples,
     chosen_users,
 )
+from components.tasks.report import ADMITTED, ADMITTED_TITLES, HISTORY_BOUNDS, popularity_bounds
 from components.tasks.scores import Scores
 
 # The lists of the curve, which end near the length of a first stage's list.

@@ -17,7 +17,7 @@ from components.tasks.definition import Kept, TaskDefinition
 from components.tasks.scores import Scores
 from components.text.answers import AnswerSettings
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
-from components.text.tables import WINDOW
+from components.text.questions import WINDOW
 
 if TYPE_CHECKING:
     import tensorflow as tf

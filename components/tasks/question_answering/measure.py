@@ -16,7 +16,7 @@ from components.tasks.question_answering import AnswerEvaluation
 from components.tasks.scores import Scores
 from components.text.answers import Answers, AnswerSettings, Spans, Windows, answers, best_spans, valid_spans
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
-from components.text.tables import END, START, WINDOW, QuestionTables
+from components.text.questions import END, START, WINDOW, QuestionTables
 
 # Question words of the report, with at least so many questions.
 _WORDS, _FEWEST = 8, 20

@@ -16,7 +16,7 @@ from components.tasks.definition import Exchange, Tensors
 from components.tasks.question_answering.measure import match_answers, windows_and_spans
 from components.text.answers import AnswerSettings, Spans, Windows
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
-from components.text.tables import WINDOW, QuestionTables
+from components.text.questions import WINDOW, QuestionTables
 
 _OUTPUTS = (SPAN_STARTS, SPAN_ENDS, SPAN_SCORES, IMPOSSIBLE)
 

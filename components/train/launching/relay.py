@@ -20,7 +20,7 @@ _TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>:")
 _KILLED = re.compile(r"exited on signal 9\b")
 # mpirun's word on a rank that a signal ended.
 _ENDED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) (exited on signal .*?)\.?$")
-_KEPT_LINES = 200
+_LAST_LINES = 200
 
 # Takes a step, or the number of an epoch, and its metrics.
 Measured = Callable[[int, Mapping[str, float]], None]
@@ -61,7 +61,7 @@ class Relay:
         self._measured = measured
         self._log, self._tagged, self._several = log, tagged, several or tagged
         self._bar: Bar | None = None
-        self._last: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=_KEPT_LINES))
+        self._last: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=_LAST_LINES))
 
     def line(self, process: int, stream: str, text: str) -> None:
         """Takes one line of a process's "stdout" or "stderr"; the process is a rank, or mpirun."""

@@ -83,11 +83,11 @@ def loopback_problem() -> tuple[str, str] | None:
     return None
 
 
-def make_mpi_loadable(prefix: str = sys.prefix) -> None:
+def make_mpi_loadable() -> None:
     """Loads the environment's libmpi before Horovod is imported. Does nothing if there is none."""
-    library = Path(prefix) / "lib" / LIBRARY
+    library = Path(sys.prefix) / "lib" / LIBRARY
     if library.is_file():
-        os.environ.setdefault("OPAL_PREFIX", prefix)
+        os.environ.setdefault("OPAL_PREFIX", sys.prefix)
         ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
 

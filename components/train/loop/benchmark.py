@@ -131,12 +131,12 @@ def timed_steps(steps: Steps, batches: Iterator[Any], rows: Callable[[Any], int]
         yield sizes.popleft(), cycle, cycle - waited
 
 
-def _measure(session: Session, steps: Steps, batches: Iterator[Any], handed: Transfer, log: TrainingLog) -> Benchmark:
+def _measure(session: Session, steps: Steps, batches: Iterator[Any], transfer: Transfer, log: TrainingLog) -> Benchmark:
     warmup, wanted = session.parameters.benchmark_warmup_steps, session.parameters.benchmark_steps
     measured: list[tuple[int, float, float]] = []
     sent = session.ranks.sent_bytes()
     with session.progress("benchmark", warmup + wanted, "steps") as advance:
-        for taken in itertools.islice(timed_steps(steps, batches, handed.rows), warmup + wanted):
+        for taken in itertools.islice(timed_steps(steps, batches, transfer.rows), warmup + wanted):
             measured.append(taken)
             advance(1)
     sent = session.ranks.sent_bytes() - sent

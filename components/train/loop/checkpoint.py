@@ -227,8 +227,8 @@ def _newest_readable(prefixes: Sequence[str]) -> str:
             skipped.append(error)
             continue
         if skipped:
-            told = "; ".join(str(error).partition("; ")[0] for error in skipped)
-            warn("train", "a damaged checkpoint", f"{told}: skipped, {Path(prefix).name} is taken instead")
+            reasons = "; ".join(str(error).partition("; ")[0] for error in skipped)
+            warn("train", "a damaged checkpoint", f"{reasons}: skipped, {Path(prefix).name} is taken instead")
         return prefix
     raise skipped[0]
 

@@ -69,12 +69,12 @@ def require_memory(model: str, needed: int) -> None:
         )
 
 
-def available_bytes(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int:
+def available_bytes() -> int:
     """Free bytes of the machine or of this container, whichever is less; 0 if the kernel reports neither."""
     free = []
-    if meminfo.is_file():
-        free += [int(line.split()[1]) * 1024 for line in meminfo.read_text().splitlines() if "MemAvailable" in line]
-    limit, used = cgroup / "memory.max", cgroup / "memory.current"
+    if _MEMINFO.is_file():
+        free += [int(line.split()[1]) * 1024 for line in _MEMINFO.read_text().splitlines() if "MemAvailable" in line]
+    limit, used = _CGROUP / "memory.max", _CGROUP / "memory.current"
     if limit.is_file() and used.is_file() and limit.read_text().strip() != "max":
         free.append(max(0, int(limit.read_text()) - int(used.read_text())))
     return min(free, default=0)

@@ -124,19 +124,19 @@ def open_session(
     lacking = missing_column(spec, task.kept)
     if lacking and ranks.rank == 0:
         print(f"not measured: {lacking}", flush=True)
-    handed = data.scored_transfer
+    transfer = data.scored_transfer
     rows = data.one_size(data.scored.rows, data.scored_batch_size) if data.scored is not None else 0
     scorer = Scorer(
         model,
         task,
         ranks,
-        handed.signature,
+        transfer.signature,
         data.targets,
         kept,
         parameters,
         parameters.xla,
         rows,
-        handed.features,
+        transfer.features,
         side_tables(folder),
     )
     return Session(parameters, ranks, data, definition, model, task, kept, scorer, checkpoint_saved)

@@ -26,9 +26,8 @@ from components.train.loop.ranks import SharedError, on_first, together
 from components.train.loop.session import Session, load_weights
 from components.train.loop.starts import begin
 from components.train.loop.state import shared_state_of
-from components.train.loop.stopping import take_request
+from components.train.loop.stopping import Watchdog, take_request
 from components.train.loop.training_step import Inputs, StepOptions, TrainingStep
-from components.train.loop.watchdog import Watchdog
 from components.train.results import CHECKPOINT, Outcome
 from components.training_log import MEASURED, PARAMETER, TrainingLog, step_point
 
@@ -165,8 +164,8 @@ class Training:
     def _choose_exchange(self) -> dict[str, str]:
         """Chooses how the gradients of each table are exchanged, by the rows of the first batch."""
         batches = self._data.training_batches(self.progress.seed, self.progress.epoch)
-        handed = self._data.train_transfer
-        first = handed.features(handed.sent(together(self._ranks, lambda: next(batches))))
+        transfer = self._data.train_transfer
+        first = transfer.features(transfer.sent(together(self._ranks, lambda: next(batches))))
         exchange = self.step.choose_exchange(first)
         if exchange and self._session.is_first:
             rows = [name for name, how in exchange.items() if how == "rows"]

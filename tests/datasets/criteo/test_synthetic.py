@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from components.artifacts import adopt
-from components.datasets.criteo.parameters import Generation
+from components.datasets.criteo import Generation
 from components.datasets.criteo.synthetic import (
     best_auc,
     draw,

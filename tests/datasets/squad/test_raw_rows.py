@@ -21,7 +21,7 @@ from components.scoring.signature import Output
 from components.tasks import Scores
 from components.tasks.question_answering import AnswerEvaluation
 from components.text.outputs import IMPOSSIBLE, SPAN_ENDS, SPAN_SCORES, SPAN_STARTS
-from components.text.tables import WINDOW, QuestionTables
+from components.text.questions import WINDOW, QuestionTables
 from tests.datasets.amazon_reviews.raw import samples
 from tests.datasets.squad.questions import CONTEXT, articles, context_of, preprocess, raw_folder
 

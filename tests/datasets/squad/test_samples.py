@@ -14,8 +14,8 @@ from components.datasets.squad.preprocess import find_questions
 from components.datasets.squad.windows import Shape, Windows, tokens_within
 from components.feature_spec import load_feature_spec
 from components.feature_spec.side_tables import side_tables
+from components.text.questions import QuestionTables
 from components.text.special import SpecialTokens
-from components.text.tables import QuestionTables
 from components.text.vocabulary import tokenizer_of
 from tests.datasets.amazon_reviews.raw import samples
 from tests.datasets.squad.questions import (
@@ -188,7 +188,7 @@ def test_many_windows_of_a_question_are_written_a_few_at_a_time(
 ) -> None:
     raw = raw_folder(tmp_path / "raw", train=articles(12))
     preprocess(raw, tmp_path / "whole", **SMALL)
-    monkeypatch.setattr("components.datasets.squad.passes._AT_A_TIME", 3)
+    monkeypatch.setattr("components.datasets.squad.pipeline._AT_A_TIME", 3)
     preprocess(raw, tmp_path / "parts", **SMALL)
     for split in SPLITS:
         assert samples(tmp_path / "parts", split) == samples(tmp_path / "whole", split)

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from components.datasets.text.passes import Packing, Pair
+from components.datasets.text.pipeline import Packing, Pair
 
 LENGTH = 64
 

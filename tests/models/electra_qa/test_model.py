@@ -14,8 +14,7 @@ from components import registry
 from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec
 from components.models.electra_qa import ElectraQaParameters, depth_of
-from components.models.electra_qa.answer_head import NEVER, AnswerHead
-from components.models.electra_qa.model import ElectraQa
+from components.models.electra_qa.model import NEVER, AnswerHead, ElectraQa
 from components.models.loss import loss_of
 from components.models.names import name_of
 from components.parameters import build

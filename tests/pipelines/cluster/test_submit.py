@@ -15,8 +15,7 @@ from pipelines.cli import main
 from pipelines.cluster import progress
 from pipelines.cluster.connection import connect
 from pipelines.cluster.progress import LAST_LINES, follow, steps_of
-from pipelines.cluster.submit import Submission, submit
-from pipelines.cluster.versions import ensure_version, find_version
+from pipelines.cluster.submit import Submission, ensure_version, find_version, submit
 from pipelines.compilation import kubernetes_manifests, version_name
 from pipelines.defaults import PIPELINES, REFIT, Pipeline
 from tests.fakes.kfp_api import KfpApi

@@ -10,8 +10,7 @@ import pytest
 from components.errors import KfrecError
 from pipelines.cli import main
 from pipelines.cluster.connection import connect
-from pipelines.cluster.submit import Submission, submit, unfinished
-from pipelines.cluster.versions import fitted
+from pipelines.cluster.submit import Submission, fitted, submit, unfinished
 from pipelines.defaults import RETRAINING, Pipeline
 from tests.fakes.kfp_api import KfpApi
 

@@ -11,7 +11,7 @@ from components.artifacts import open_artifact, publishing
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.recorded import recorded
-from components.train.failure import kept_on_failure
+from components.train.failure import left_on_failure
 from pipelines.defaults import OF_REFIT, Pipeline
 from pipelines.local import arguments_of, resume
 from pipelines.runs.earlier import Earlier, checkpoints_of
@@ -34,10 +34,10 @@ def record(tmp_path: Path) -> RunRecord:
     }
     model = folder / "first" / "train" / "model"
     model.parent.mkdir(parents=True)
-    with pytest.raises(SystemExit), kept_on_failure(model) as kept:
-        kept.checkpoints.mkdir()
-        kept.note(given)
-        (kept.checkpoints / "ckpt-10.index").touch()
+    with pytest.raises(SystemExit), left_on_failure(model) as left:
+        left.checkpoints.mkdir()
+        left.note(given)
+        (left.checkpoints / "ckpt-10.index").touch()
         raise SystemExit
     return made
 

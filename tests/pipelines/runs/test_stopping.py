@@ -15,7 +15,7 @@ from components.train.loop.stopping import STOP
 from pipelines.cli import main
 from pipelines.defaults import Pipeline
 from pipelines.local import arguments_of
-from pipelines.runs.interrupts import offering_to_stop
+from pipelines.runs.lifecycle import offering_to_stop
 from pipelines.runs.record import RunRecord, held
 from tests.fakes.object_stores import BUCKET
 from tests.waiting import wait_for

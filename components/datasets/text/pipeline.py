@@ -45,7 +45,7 @@ class Packing:
     """How sentences become samples.
 
     Attributes:
-        one_segment_share: see ``components.datasets.text.parameters.Sampling``.
+        one_segment_share: see ``components.datasets.text.Sampling``.
     """
 
     length: int

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from components.models.layers.next_item import NextItemNetwork
+from components.models.evolution import NextItemNetwork
 from components.models.layers.weights import Weights
 from components.models.loss import sum_of
 

@@ -2,7 +2,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.models.channels import read_channels
-from components.models.layers.repetition import HALF_LIVES, Repetition
+from components.models.inputs import HALF_LIVES, Repetition
 
 
 def test_the_counts_are_of_the_targets_ids_and_fade_with_age(spec):

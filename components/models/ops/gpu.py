@@ -1,4 +1,8 @@
-"""Rows of an embedding table on a GPU: gathered in the compute dtype, gradients scatter-added per look-up."""
+"""The GPU back end of the look-up, with the signature of its definition and its results up to the summation order.
+
+Rows are gathered in the compute dtype, and gradients scatter-added per look-up. Under XLA, element-wise operations
+fuse; without it, each launches few, large operations.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from dask import delayed
 from components.datasets.outbrain.displays import Joined, join_displays
 from components.datasets.outbrain.division import Division
 from components.datasets.outbrain.features import BUCKETS, GROUP, LABEL, LISTS, NUMBERS, samples_workflow
-from components.datasets.outbrain.fitted_files import write_fitted
-from components.datasets.outbrain.statistics import Fitted, Statistics, Summing, fit
+from components.datasets.outbrain.statistics import Fitted, Statistics, Summing, fit, write_fitted
 from components.progress import progress
 from components.workflows.key_runs import KeyRange
 from components.workflows.nvtabular_quiet import Workflow

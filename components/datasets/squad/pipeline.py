@@ -19,7 +19,7 @@ from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import TRAIN
 from components.progress import progress
 from components.text.fitting import WordCounts, count_words, write_counts
-from components.text.tables import CONTEXTS, CONTEXTS_SCHEMA, QUESTIONS, QUESTIONS_SCHEMA
+from components.text.questions import CONTEXTS, CONTEXTS_SCHEMA, QUESTIONS, QUESTIONS_SCHEMA
 from components.text.wordpiece import WordPiece
 from components.text.writing import write_lists
 from components.workflows.workers import Workers, in_order

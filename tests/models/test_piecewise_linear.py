@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.contract import PIECES
-from components.models.layers.piecewise_linear import piecewise_linear
+from components.models.tabular import piecewise_linear
 
 
 def test_the_pieces_below_a_quantile_are_full_and_its_own_is_filled_in_part():
