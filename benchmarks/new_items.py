@@ -144,21 +144,21 @@ def table(by_seed: Sequence[Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]
         return np.concatenate(users), np.concatenate(hits)
 
     def told(values: np.ndarray, users: np.ndarray, sign: str = "") -> str:
-        has = ~np.isnan(values)
+        has = np.isfinite(values)
         interval = mean_interval(values[has], clusters=users[has])
         return f"{interval.estimate:{sign}.3f} ({interval.low:{sign}.3f} to {interval.high:{sign}.3f})"
 
-    users, base = joined(WITHOUT)
+    (users, base), base_is = joined(WITHOUT), "without categories"
     counts = ", ".join(f"{name} {int((~np.isnan(base[:, place])).sum()):,}" for place, name in enumerate(COLUMNS))
     lines = [
         f"Lists of customers with choices: {counts}\n",
-        f"| lists | {' | '.join(f'{name} HR@{TOP}' for name in COLUMNS)} | new, less the popularity in the category |",
-        "|---|---|---|---|---|",
+        f"| lists | {' | '.join(f'{name} HR@{TOP}' for name in COLUMNS)} | new, less {base_is} | all, less {base_is} |",
+        "|---|---|---|---|---|---|",
     ]
     for way in by_seed[0]:
         hits = joined(way)[1]
         cells = [told(hits[:, place], users) for place in range(len(COLUMNS))]
-        cells.append(told(hits[:, 0] - base[:, 0], users, "+") if way != WITHOUT else "")
+        cells += [told(hits[:, place] - base[:, place], users, "+") if way != WITHOUT else "" for place in (0, 2)]
         lines.append(f"| {way} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
