@@ -139,6 +139,21 @@ class Categorized(Protocol):
 
 
 @runtime_checkable
+class NamedCategories(Protocol):
+    """Raw rows of a data set whose models may read the category of a candidate as its second feature."""
+
+    def category_ids(self, categories: pa.Array) -> np.ndarray:
+        """The ids of categories, for a model that reads them.
+
+        Args:
+            categories: names, string ``[n]``; null is none.
+
+        Returns:
+            Values of the feature, ``[n]``, -1 for a category that the vocabulary lacks.
+        """
+
+
+@runtime_checkable
 class SampledNegatives(Protocol):
     """Raw rows of a data set whose negative samples are drawn from a distribution q over the candidates.
 

@@ -61,6 +61,23 @@ def draws_at(seed: int, position: tf.Tensor | np.ndarray = START) -> Iterator[No
 
 
 @contextmanager
+def draws_of_step() -> Iterator[None]:
+    """Layers and models called within draw for the step: the same on all ranks and for all batches of its samples.
+
+    For what its samples share, such as which rows of a table are dropped. Without effect outside of ``draws_at``.
+    """
+    here = _position.get()
+    if isinstance(here, _Position):
+        with tf.device("CPU"):  # where the position is
+            here = _Position(here.seed, here.position * tf.constant([1, 0]))
+    token = _position.set(here)
+    try:
+        yield
+    finally:
+        _position.reset(token)
+
+
+@contextmanager
 def draws_by(seed: int, values: tf.Tensor) -> Iterator[None]:
     """Layers and models called within draw for samples by what these contain, such as in an evaluation.
 

@@ -33,6 +33,7 @@ from components.datasets.raw_rows import (
     USER,
     Categorized,
     Encoded,
+    NamedCategories,
     RawColumn,
     SampledNegatives,
 )
@@ -40,7 +41,7 @@ from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
 from components.scoring.model import ITEM_SCORES, TARGET_VECTORS, USER_VECTORS, cores, part_size
-from components.scoring.newcomers import Newcomers
+from components.scoring.newcomers import NewByVector, Newcomers
 from components.scoring.popularity import Popularity
 from components.scoring.ranking import best_of
 from components.scoring.raw import RawModel
@@ -50,7 +51,7 @@ from components.scoring.split import behind
 LIKELIHOOD, LIFT = "likelihood", "lift"
 # Flags of candidates whose score is not trained.
 UNKNOWN_ITEM, UNSEEN = "unknown", "unseen"
-# Flag of candidates that appeared since the training, listed by how popular they are in their category.
+# Flag of candidates that appeared since the training, listed by what is known of their category.
 NEW_ITEM = "new"
 # Flag of a list that is of popular items, because no item of the history was in the training data.
 POPULAR = "popular"
@@ -91,9 +92,10 @@ class Catalogue:
         names: the candidates, string ``[N]``.
         counts: of the sampling distribution, ``[N]``; None if unknown.
         flags: UNKNOWN_ITEM for one outside the vocabulary, UNSEEN for one that is never drawn as a negative, else
-            empty; object ``[N]``.
-        behind: bool ``[N]``, the candidates with a flag, which rank behind the others, by how popular their category
-            is, as far as the model reads one.
+            empty; object ``[N]``. NEW_ITEM for one outside the vocabulary whose vector is that of its given category,
+            in a model whose item vectors have one.
+        behind: bool ``[N]``, the candidates with another flag, which rank behind the others, by how popular their
+            category is, as far as the model reads one.
         level: float64 ``[N]``, how often the category of one behind was chosen; else 0.
         popularity: of the candidates; None if the counts are unknown.
         keeps_seen: whether items of a history are in its list, as the model's data say.
@@ -121,10 +123,16 @@ class Catalogue:
         self.names = names.drop_null().unique()
         self.log_boost = None if boosts is None else np.log(boosts[pc.index_in(self.names, value_set=names).to_numpy()])
         self._groups = None if groups is None else groups.take(pc.index_in(self.names, value_set=names))
-        self._newcomers: Newcomers | None = None
+        self._new: tuple[Newcomers | NewByVector, ...] = ()
         encoded = _encoded(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
+        is_unknown = encoded.unknown.get(self.column.name, np.zeros(len(self.names))) > 0
+        # An item's first feature is its id, the second its category.
+        of_category = targets[1] if len(targets) > 1 and targets[1] in self._features else ""
+        is_told = np.zeros(len(self.names), bool)
+        if of_category and TARGET_VECTORS in raw.model.retrieval:
+            is_told = is_unknown & self._tell_categories(of_category, is_unknown)
         self._output = _ranked_output(raw)
         self.keeps_seen = raw.model.spec.keeps_seen
         self.vectors: np.ndarray | None = None
@@ -136,11 +144,10 @@ class Catalogue:
         self.flags = np.full(len(self.names), "", object)
         if self.counts is not None:
             self.flags[self.counts == 0] = UNSEEN
-        self.flags[encoded.unknown.get(self.column.name, np.zeros(len(self.names))) > 0] = UNKNOWN_ITEM
-        self.behind = self.flags != ""
-        # An item's first feature is its id, the second its category.
-        category = self._features.get(targets[1]) if len(targets) > 1 else None
-        self.popularity = None if self.counts is None else Popularity(self.counts, category)
+        self.flags[is_unknown] = UNKNOWN_ITEM
+        self.flags[is_told] = NEW_ITEM
+        self.behind = (self.flags != "") & ~is_told
+        self.popularity = None if self.counts is None else Popularity(self.counts, self._features.get(of_category))
         self.level = np.zeros(len(self.names))
         if self.popularity is not None:
             self.level[self.behind] = self.popularity.of_category[self.behind]
@@ -162,6 +169,24 @@ class Catalogue:
                 f"column boost: the model ranks by {self.value}, which is no likelihood that a factor can raise; leave "
                 "out the column"
             )
+
+    def _tell_categories(self, feature: str, unknown: np.ndarray) -> np.ndarray:
+        """Gives unknown candidates the category that is given for them, as a feature of the model.
+
+        Args:
+            unknown: bool ``[N]``.
+
+        Returns:
+            Whether the model knows the given category of each candidate, bool ``[N]``.
+        """
+        rows = self.raw.rows
+        ids = (
+            rows.category_ids(self._groups) if self._groups is not None and isinstance(rows, NamedCategories) else None
+        )
+        if ids is None:
+            return np.zeros(len(unknown), bool)
+        self._features[feature] = np.where(unknown & (ids >= 0), ids, self._features[feature])
+        return ids >= 0
 
     @cached_property
     def categories(self) -> np.ndarray:
@@ -188,23 +213,26 @@ class Catalogue:
 
     @property
     def lists_new(self) -> bool:
-        """Whether ``list_new`` has something to list: unknown candidates with a category, and likelihoods to share."""
-        is_unknown = self.flags == UNKNOWN_ITEM
-        return self._groups is not None and self.value == LIKELIHOOD and bool(is_unknown.any())
+        """Whether ``list_new`` has something to list: new candidates with a category, and likelihoods to share."""
+        is_new = np.isin(self.flags, (UNKNOWN_ITEM, NEW_ITEM))
+        return self._groups is not None and self.value == LIKELIHOOD and bool(is_new.any())
 
     def list_new(self, counts: np.ndarray) -> None:
-        """Lists unknown candidates among the others, flagged NEW_ITEM; see ``components.scoring.newcomers``.
+        """Lists unknown candidates among the others, flagged NEW_ITEM, by their popularity in their category, which is
+        added to the score of those with a vector; see ``components.scoring.newcomers``.
 
         Args:
             counts: recent events of the candidates, ``[N]``.
         """
         assert self._groups is not None
         codes = self._groups.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
-        self._newcomers = Newcomers(codes, ~self.behind, self.flags == UNKNOWN_ITEM, counts)
+        by_vector = NewByVector(codes, self.flags == NEW_ITEM, counts)
+        others = Newcomers(codes, ~self.behind & (self.flags != NEW_ITEM), self.flags == UNKNOWN_ITEM, counts)
+        self._new = by_vector, others
         self.flags, self.behind, self.level = self.flags.copy(), self.behind.copy(), self.level.copy()
-        self.flags[self._newcomers.places] = NEW_ITEM
-        self.behind[self._newcomers.places] = False
-        self.level[self._newcomers.places] = 0
+        self.flags[others.places] = NEW_ITEM
+        self.behind[others.places] = False
+        self.level[others.places] = 0
 
     @property
     def scores_pairs(self) -> bool:
@@ -261,8 +289,8 @@ class Catalogue:
             candidate of the user.
         """
         for scores in self._of_known(users, count):
-            if self._newcomers is not None:
-                self._newcomers.score(scores)
+            for new in self._new:
+                new.score(scores)
             yield scores
 
     def _of_known(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Items that appeared since the training: each gets a share of what the model expects of its category."""
+"""Items that appeared since the training: what the model expects of their category tells of them."""
 
 from __future__ import annotations
 
@@ -46,3 +46,28 @@ class Newcomers:
             with np.errstate(invalid="ignore", divide="ignore"):
                 mass = largest + np.log(np.exp(known - largest).sum(1, keepdims=True))
             scores[:, own] = np.where(np.isfinite(largest), mass, -np.inf) + shares
+
+
+class NewByVector:
+    """Scores of new candidates that have the vector of their category, by how popular they have become in it.
+
+        s(u, n) = u . c + ln((c(n) + 1/2) / (m + 1/2))
+
+    ``c(n)`` counts the recent events of the new candidate, ``m`` is the mean over the candidates of its category. The
+    vector c is learned as that of an item as popular as the mean.
+
+    Args:
+        categories: of the candidates, ids ``[N]``.
+        new: bool ``[N]``, candidates that have the vector of their category.
+        counts: recent events of the candidates, ``[N]``.
+    """
+
+    def __init__(self, categories: np.ndarray, new: np.ndarray, counts: np.ndarray) -> None:
+        self._places = np.flatnonzero(new)
+        _, group = np.unique(categories, return_inverse=True)
+        means = np.bincount(group, counts) / np.bincount(group)
+        self._shares = np.log((counts[self._places] + _LEAST) / (means[group[self._places]] + _LEAST))
+
+    def score(self, scores: np.ndarray) -> None:
+        """Corrects the scores of the new candidates, ``[users, N]``."""
+        scores[:, self._places] += self._shares.astype(scores.dtype)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
@@ -97,6 +99,78 @@ def test_validation_learns_only_the_target_and_drawn_samples_nothing(model: SasR
     np.testing.assert_allclose(outputs[LOG_LIKELIHOOD], expected, rtol=1e-5)
     np.testing.assert_allclose(-terms[NEXT_ITEM].total, expected, rtol=1e-5)
     np.testing.assert_array_equal(terms[NEXT_ITEM].count, [1, 0, 1, 1])
+
+
+OF_ITEMS = np.array([0, 3, 4, 3, 4, 3, 4, 3, 4, 3, 4, 3, 4])
+
+
+def with_categories(folder: Path, **parameters: Any) -> SasRec:
+    """A model of items 3 to ITEMS, whose categories are those of OF_ITEMS; 2 is an unknown item, and its category."""
+    cat, sequence = Feature("cat", "int32", 4), Feature("cat_sequence", "int32", 4, LENGTH)
+    plain = spec_of()
+    vocabulary = {
+        name: {"file": f"vocabulary/{name}.parquet", "unknown": 2, "features": [name, f"{name}_sequence"]}
+        for name in ("item", "cat")
+    }
+    channels = {Channel.TARGET: ("item", "cat"), Channel.POSITIVE: ("item_sequence", "cat_sequence")}
+    spec = replace(
+        plain,
+        features={**plain.features, "cat": cat, "cat_sequence": sequence},
+        channels={**plain.channels, **channels},
+        metadata={"vocabulary": vocabulary},
+        folder=folder,
+    )
+    return SasRec(replace(SMALL, item_features="categories", **parameters), spec, seed=1)
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Path:
+    (tmp_path / "vocabulary").mkdir()
+    ids = np.arange(3, ITEMS + 1)
+    pq.write_table(pa.table({"item": ids, "cat": OF_ITEMS[3:]}), tmp_path / "vocabulary" / "catalogue.parquet")
+    return tmp_path
+
+
+def test_categories_of_items_are_part_of_their_vectors_and_stand_for_new_items(catalogue: Path) -> None:
+    model = with_categories(catalogue)
+    assert model.categories is not None
+    cats = model.categories.embeddings.numpy()
+    vectors = model.items.numpy()[3:] + cats[OF_ITEMS[3:]]
+    samples = batch(HISTORIES, [8, 5, 3, 2]) | {"cat": tf.constant([4, 3, 3, 3])}
+    found = model.target_vectors(samples).numpy()
+    # The last target is unknown, and of category 3.
+    np.testing.assert_allclose(found, [vectors[5], vectors[2], vectors[0], cats[3]], atol=1e-6)
+    logits = model.user_vectors(samples).numpy()[0] @ vectors.T
+    likelihood = logits[5] - np.log(np.exp(logits).sum())
+    assert model.outputs(samples)[LOG_LIKELIHOOD].numpy()[0] == pytest.approx(likelihood, abs=1e-5)
+    _, terms = model.loss_terms(samples, {}, ALL, training=False)
+    assert terms[NEXT_ITEM].total.numpy()[0] == pytest.approx(-likelihood, abs=1e-5)
+    # Histories are looked up with their categories.
+    before = model.user_vectors(samples).numpy()
+    model.categories.embeddings.assign(cats + np.random.default_rng(1).normal(size=cats.shape))
+    assert np.abs(model.user_vectors(samples).numpy() - before)[0].max() > 1e-5
+
+
+def test_categories_learn_to_stand_for_items_whose_ids_are_dropped(catalogue: Path) -> None:
+    model = with_categories(catalogue, id_dropout=0.5)
+    assert model.categories is not None
+    samples = batch(HISTORIES, TARGETS) | {"cat": tf.constant([4, 3, 3, 2])}
+    rows = []
+    for step in range(8):
+        with tf.GradientTape() as tape, draws_at(1, np.array([step, 0], np.int32)):
+            _, terms = model.loss_terms(samples, {}, ALL)
+            loss = tf.reduce_sum(terms[NEXT_ITEM].total)
+        of_items, of_categories = tape.gradient(loss, [model.items, model.categories.embeddings])
+        rows.append(np.abs(of_items.numpy()).max(1)[3:] > 0)
+        assert (np.abs(of_categories.numpy()).max(1)[3:] > 0).all()
+    assert 0.25 < np.mean(rows) < 0.75
+
+
+def test_item_features_need_a_catalogue(tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match=r"item_features=categories: .*catalogue.parquet is missing; prepare them"):
+        with_categories(tmp_path)
+    with pytest.raises(KfrecError, match="names no vocabulary of items and their categories"):
+        SasRec(replace(SMALL, item_features="categories"), spec_of(), seed=1)
 
 
 def test_only_the_target_is_learned_after_histories_of_other_kinds_of_events(model: SasRec) -> None:

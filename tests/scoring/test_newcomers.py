@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from components.scoring.newcomers import Newcomers
+from components.scoring.newcomers import NewByVector, Newcomers
 
 # Two known items of category 0 and one of 1; new ones of 0, of 0 without an event, of 2 and of no category.
 CATEGORIES = np.array([0, 0, 1, 0, 0, 2, -1])
@@ -38,3 +38,17 @@ def test_where_no_known_item_of_the_category_is_left_there_is_no_candidate() -> 
     found = scored([-np.inf, -np.inf, 0.0])
     assert found[3:5].tolist() == [-np.inf, -np.inf]
     assert np.exp(scored([-np.inf, np.log(0.4), 0.0])[3]) == pytest.approx(0.4 * 4 / 12.5)
+
+
+def test_a_new_item_with_a_vector_gains_by_what_it_has_above_the_mean_of_its_category() -> None:
+    block = np.zeros((2, 7), np.float32)
+    NewByVector(CATEGORIES, ~KNOWN, COUNTS).score(block)
+    # The four items of category 0 have 3 events in the mean.
+    expected = np.log([4.5 / 3.5, 0.5 / 3.5, 1, 1])
+    np.testing.assert_allclose(block, [[0, 0, 0, *expected]] * 2, atol=1e-6)
+
+
+def test_without_events_a_new_item_has_the_score_of_its_vector() -> None:
+    block = np.ones((1, 7))
+    NewByVector(CATEGORIES, ~KNOWN, np.zeros(7)).score(block)
+    assert block.tolist() == [[1.0] * 7]

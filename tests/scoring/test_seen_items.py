@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,10 +47,10 @@ def records(folder: Path, seen_items: str) -> Path:
     return folder / "tfrecord"
 
 
-def exported(data: Path, folder: Path) -> RawModel:
+def exported(data: Path, folder: Path, **parameters: Any) -> RawModel:
     """SASRec with drawn weights."""
     spec = load_feature_spec(data)
-    model = SasRec(SasRecParameters(item_dim=8, attention_layers=1, feed_forward_dim=8), spec, seed=1)
+    model = SasRec(SasRecParameters(item_dim=8, attention_layers=1, feed_forward_dim=8, **parameters), spec, seed=1)
     model.items.assign(np.random.default_rng(2).normal(size=model.items.shape))
     lengths = {name: spec.features[name].length for name in model.serving_features}
     shapes = {name: tf.TensorSpec([None, *filter(None, [length])], tf.int32) for name, length in lengths.items()}

@@ -1,7 +1,4 @@
-"""How often each item occurs in the reviews that train, and its category.
-
-vocabulary/catalogue.parquet maps items to categories; it encodes raw rows at serving time.
-"""
+"""How often each item occurs in the reviews that train, and its category; see ``components.feature_spec.catalogue``."""
 
 from __future__ import annotations
 
@@ -13,16 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.artifacts.folder import require_listed
 from components.datasets.histories.sorting import HELD_OUT
-from components.errors import KfrecError
+from components.feature_spec.catalogue import CATALOGUE, NONE
 
 _MERGE_AT = 1 << 22
 # Before all times, in nanoseconds; whole days can be subtracted from it.
 _NEVER = np.iinfo(np.int64).min // 2
-CATALOGUE = "vocabulary/catalogue.parquet"
-# Category of items without reviews, which only an earlier vocabulary has.
-NONE = 0
 
 
 @dataclass(frozen=True)
@@ -122,7 +115,8 @@ def write_catalogue(popularity: Popularity, earlier: np.ndarray | None, largest:
     """Writes columns item and cat (int32), one row per item of known category.
 
     Args:
-        earlier: catalogue of the vocabulary's own data, see ``read_catalogue``; covers items that this data lacks.
+        earlier: catalogue of the vocabulary's own data, see ``components.feature_spec.catalogue``; covers items that
+            this data lacks.
     """
     categories = np.full(largest + 1, NONE, np.int32)
     if earlier is not None:
@@ -131,25 +125,3 @@ def write_catalogue(popularity: Popularity, earlier: np.ndarray | None, largest:
     categories[popularity.items] = popularity.categories
     items = np.flatnonzero(categories).astype(np.int32)
     pq.write_table(pa.table({"item": items, "cat": categories[items]}), folder / CATALOGUE)
-
-
-def read_catalogue(folder: Path) -> np.ndarray | None:
-    """Category by item id, int32, NONE where unknown; None without a catalogue.
-
-    Raises:
-        KfrecError: the file is damaged.
-    """
-    path = folder / CATALOGUE
-    require_listed(folder, [CATALOGUE])
-    try:
-        table = pq.read_table(path, columns=["item", "cat"])
-        items, categories = (table[name].to_numpy().astype(np.int64) for name in ("item", "cat"))
-        if len(items) and (items.min() < 0 or items.max() >= 2**31 or categories.min() < 0):
-            raise ValueError("an id is out of range")
-    except FileNotFoundError:
-        return None
-    except (pa.ArrowException, KeyError, ValueError) as error:
-        raise KfrecError(f"{path}: no catalogue of items ({str(error).splitlines()[0]}); restore the file") from None
-    result = np.full(int(items.max(initial=0)) + 1, NONE, np.int32)
-    result[items] = categories
-    return result

@@ -20,11 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from components.datasets.histories.catalogue import PairCounts, count_pairs, read_catalogue
+from components.datasets.histories.catalogue import PairCounts, count_pairs
 from components.datasets.histories.event_ids import ColumnIds
 from components.datasets.histories.filters import Amount
 from components.datasets.histories.sorting import HELD_OUT, vocabulary_rows
 from components.errors import KfrecError
+from components.feature_spec.catalogue import read_catalogue
 from components.feature_spec.event_columns import EventColumn
 from components.feature_spec.living import seen_file
 from components.feature_spec.spec import FILENAME

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from dask import delayed
 
 from components.artifacts.folder import require_listed
-from components.datasets.histories.catalogue import NONE, read_catalogue
 from components.datasets.histories.encoding import FIRST_ID, NAMES, Encoder, encoder_of
 from components.datasets.histories.sorting import DAY, TARGET
 from components.datasets.histories.splits import Night
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
+from components.feature_spec.catalogue import NONE, read_catalogue
 from components.feature_spec.living import Living, Rules, Turnover, read_living, seen_file
 from components.workflows.workers import Workers, in_order
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.datasets.event_lists import lengths_of, require_lengths
-from components.datasets.histories.catalogue import CATALOGUE, NONE, read_catalogue
 from components.datasets.histories.event_ids import ColumnIds, read
 from components.datasets.raw_rows import (
     BESIDE,
@@ -30,6 +29,7 @@ from components.datasets.raw_rows import (
 )
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, Vocabulary
+from components.feature_spec.catalogue import CATALOGUE, NONE, categories_by_item, read_catalogue
 from components.feature_spec.event_columns import MISSING, EventColumn, columns_in
 from components.feature_spec.lookup import IdLookup, left_padded
 from components.feature_spec.values import read_counts, read_values
@@ -75,9 +75,9 @@ class ReviewRows:
         self._folder = spec.folder
         item = vocabularies.get(_ITEM)
         self._counts = None if item is None else read_counts(spec, item)
-        self._ids = {name: IdLookup(spec, vocabulary) for name, vocabulary in vocabularies.items() if name != _CATEGORY}
+        self._ids = {name: IdLookup(spec, vocabulary) for name, vocabulary in vocabularies.items()}
         if _CATEGORY in vocabularies:
-            self._categories = self._category_of_items(spec, vocabularies[_CATEGORY].unknown)
+            self._categories = self._category_of_items(spec, item, vocabularies[_CATEGORY])
         used = {column for column, _, _ in self._features.values()}
         self.columns = (
             *(column for column in _COLUMNS if column.name in used),
@@ -85,21 +85,15 @@ class ReviewRows:
             *(_of_target(each.column) for each in self._events if each.column.field in inputs),
         )
 
-    def _category_of_items(self, spec: FeatureSpec, unknown: int) -> np.ndarray:
-        catalogue = read_catalogue(spec.folder)
-        if catalogue is None or _ITEM not in self._ids:
+    @staticmethod
+    def _category_of_items(spec: FeatureSpec, items: Vocabulary | None, categories: Vocabulary) -> np.ndarray:
+        found = categories_by_item(spec, items, categories) if items is not None else None
+        if found is None:
             raise KfrecError(
                 f"{spec.folder / CATALOGUE}: missing, so the categories of items are not known; an earlier kfrec "
                 "wrote this model, train it again"
             )
-        lookup = self._ids[_ITEM]
-        categories = np.full(max(int(lookup.ids.max(initial=0)), lookup.unknown) + 1, unknown, np.int32)
-        known = np.flatnonzero(catalogue[: len(categories)] != NONE)
-        categories[known] = catalogue[known]
-        # Unknown items share an id; the catalogue has the category of only one of them.
-        categories[lookup.unknown] = unknown
-        categories[0] = 0
-        return categories
+        return found
 
     def encode(self, rows: Mapping[str, pa.Array]) -> Encoded:
         """See ``components.datasets.raw_rows.RawRows``."""
@@ -175,6 +169,11 @@ class ReviewRows:
         ids, known = self._ids[_ITEM].encode(self.texts("item", candidates, "an id"))
         known &= ids < len(catalogue)
         return np.where(known, catalogue[np.where(known, ids, 0)], NONE).astype(np.int64)
+
+    def category_ids(self, categories: pa.Array) -> np.ndarray:
+        """See ``components.datasets.raw_rows.NamedCategories``."""
+        ids, known = self._ids[_CATEGORY].encode(categories)
+        return np.where(known, ids, -1)
 
     def texts(self, column: str, values: pa.Array, wanted: str) -> pa.Array:
         """A column of ids as text; integers are accepted."""

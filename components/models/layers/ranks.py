@@ -31,7 +31,7 @@ class RankedTargets(NamedTuple):
 
 
 def rank_targets(
-    state: tf.Tensor, items: tf.Variable, first: int, target: tf.Tensor, left_out: tf.Tensor | None
+    state: tf.Tensor, items: tf.Tensor | tf.Variable, first: int, target: tf.Tensor, left_out: tf.Tensor | None
 ) -> RankedTargets:
     """Compares targets with all items.
 

@@ -15,6 +15,7 @@ from components.models.parameters import OneOptimizer
 from components.parameters import param
 
 ALL_ITEMS, BATCH = "all_items", "batch"
+ID_ALONE, CATEGORIES = "none", "categories"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,18 @@ class SasRecParameters(OneOptimizer):
         "What the next item is told from: all_items, or batch, the next items of the global batch, corrected for how "
         "often each occurs, for catalogues of which all_items do not fit into memory",
         choices=(ALL_ITEMS, BATCH),
+    )
+    item_features: str = param(
+        ID_ALONE,
+        "What tells an item beside its id: none, or categories, whose embeddings are added to those of their items, so "
+        "that new items of a known category can be listed",
+        choices=(ID_ALONE, CATEGORIES),
+    )
+    id_dropout: float = param(
+        0.3,
+        "Share of the items that a training step with item_features knows by these alone",
+        at_least=0,
+        at_most=0.99,
     )
     lr: float = param(0.001, "Learning rate", at_least=0)
 

@@ -10,12 +10,15 @@ import tensorflow as tf
 from components.contract import LOG_LIKELIHOOD, only_label
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
+from components.feature_spec.catalogue import CATALOGUE, categories_by_item
+from components.feature_spec.spec import FILENAME
 from components.feature_spec.values import read_counts, read_values
 from components.models.channels import read_channels
 from components.models.draws import bits
 from components.models.layers.dropout import Dropout
 from components.models.layers.event_embedding import EventEmbedding
 from components.models.layers.global_batch import gathered_over_ranks
+from components.models.layers.item_categories import ItemCategories
 from components.models.layers.layer_norm import LayerNorm
 from components.models.layers.ranks import RankedTargets, rank_targets
 from components.models.layers.softmax import cross_entropy_of_rows
@@ -24,7 +27,7 @@ from components.models.layers.transformer import Sizes, Transformer, initial_ker
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table
-from components.models.sasrec import ALL_ITEMS, BATCH, SasRecParameters
+from components.models.sasrec import ALL_ITEMS, BATCH, CATEGORIES, ID_ALONE, SasRecParameters
 
 # Output: the rank of the target among all items, from 1.
 RANK = "rank"
@@ -43,7 +46,8 @@ class SasRec(tf.Module):
     training, every item of a history is a target, given those before it, unless histories hold other kinds of events
     than targets. With data for lists made overnight, what an item's state is to find is one of the user's next day,
     as in Pancha et al., whose users' states are computed once a day, too. What the data tell of an item's event, such
-    as its device, is added to e_t.
+    as its device, is added to e_t. With item_features, the embedding of an item's category is part of every e_i, see
+    ``ItemCategories``; an item that has no id yet is its category.
 
     Args:
         amp: whether to compute in float16; weights, norms, softmaxes, logits and losses stay float32.
@@ -58,11 +62,16 @@ class SasRec(tf.Module):
         super().__init__()
         channels = read_channels(spec, negatives=False)
         self._target, self._history = channels.target[0].name, channels.positive[0].name
-        self.serving_features = (self._history, self._target, *(feature.name for feature in channels.events))
-        self.target_inputs = (self._target,)
         rows, width = (channels.target[0].cardinality or 0) + 1, parameters.item_dim
         weights = Weights(seed)
         self.items = initial_kernel(weights, "items", (rows, width))
+        self.categories = None
+        if parameters.item_features == CATEGORIES:
+            category, of_items = _categories_of(spec)
+            self.categories = ItemCategories(weights, category, of_items, width, parameters.id_dropout)
+        told = self.categories.tables if self.categories else {}
+        self.target_inputs = (self._target, *told)
+        self.serving_features = (self._history, *self.target_inputs, *(feature.name for feature in channels.events))
         self.positions = initial_kernel(weights, "positions", (channels.length + 1, width))
         self.norm = LayerNorm(weights.scope("layer_norm"), width)
         self.dropout = Dropout(weights, parameters.state_dropout)
@@ -79,7 +88,7 @@ class SasRec(tf.Module):
         )
         self.events = EventEmbedding(weights.scope("events"), channels.events, width) if channels.events else None
         of_events = self.events.tables if self.events else {}
-        self.tables = {self._target: Table(self.items, 0, rows), **of_events}
+        self.tables = {self._target: Table(self.items, 0, rows), **told, **of_events}
         self._dtype = tf.float16 if amp else tf.float32
         self._learns_histories, self._keeps_seen = spec.learns_histories, spec.keeps_seen
         self._days = next(iter(spec.channels.get(Channel.DAYS, ())), "")
@@ -129,9 +138,9 @@ class SasRec(tf.Module):
         states = tf.gather_nd(self._states(features, training), places)
         wanted = tf.gather_nd(following, places)
         losses = (
-            self._in_batch(states, wanted, places, mask)
+            self._in_batch(states, wanted, places, mask, training)
             if self._log_share is not None
-            else self._of_all(states, wanted)
+            else self._of_all(states, wanted, training)
         )
         samples, counted, weighted = tf.shape(target)[0], tf.ones_like(losses), losses
         if of_following is not None:
@@ -147,7 +156,13 @@ class SasRec(tf.Module):
         return self._states(features, training=False)[:, -1]
 
     def target_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return tf.gather(self.items, self._known(features[self._target]))
+        ids = self._known(features[self._target])
+        vectors = tf.gather(self.items, ids)
+        if self.categories is None:
+            return vectors
+        (category,) = self.categories.tables
+        is_item = (ids >= self._first)[:, tf.newaxis]
+        return tf.where(is_item, vectors, tf.zeros_like(vectors)) + self.categories.of_category(features[category])
 
     def item_logits(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The logits of all items, float32 ``[B, rows]``; what is no item has about none of the likelihood."""
@@ -158,12 +173,21 @@ class SasRec(tf.Module):
         """The ids, with 0 for those outside the table."""
         return tf.where((ids >= 0) & (ids < self.items.shape[0]), ids, tf.zeros_like(ids))
 
+    def _vectors(self, ids: tf.Tensor, training: bool) -> tf.Tensor:
+        """The vectors of items, float32 ``[..., width]``."""
+        of_ids = look_up_dense(self.items, ids)
+        return self.categories(of_ids, ids, training) if self.categories else of_ids
+
+    def _all_vectors(self, training: bool) -> tf.Tensor:
+        """The vectors of all items, float32 ``[rows, width]``."""
+        return self.categories(self.items, tf.range(self.items.shape[0]), training) if self.categories else self.items
+
     def _states(self, features: Mapping[str, tf.Tensor], training: bool) -> tf.Tensor:
         """The state after each position of left-padded histories, float32 ``[B, L, width]``."""
         history = self._known(features[self._history])
         is_item, begins = _starts(history)
         position = tf.cumsum(tf.cast(is_item, tf.int32), 1)
-        embedded = look_up_dense(self.items, history) + look_up_dense(self.positions, position)
+        embedded = self._vectors(history, training) + look_up_dense(self.positions, position)
         if self.events:
             embedded += self.events(features)
         embedded = self.norm(embedded)
@@ -175,15 +199,17 @@ class SasRec(tf.Module):
 
     def _ranked(self, state: tf.Tensor, features: Mapping[str, tf.Tensor]) -> RankedTargets:
         history, target = (self._known(features[name]) for name in (self._history, self._target))
-        return rank_targets(state, self.items, self._first, target, None if self._keeps_seen else history)
+        return rank_targets(state, self._all_vectors(False), self._first, target, None if self._keeps_seen else history)
 
-    def _of_all(self, states: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
+    def _of_all(self, states: tf.Tensor, wanted: tf.Tensor, training: bool) -> tf.Tensor:
         """The cross-entropy of the next items among all items, ``[n]``."""
         # The gradient of tf.slice is one of a padding, many times as fast as that of a strided slice.
-        items = tf.slice(self.items, [self._first, 0], [-1, -1])
+        items = tf.slice(self._all_vectors(training), [self._first, 0], [-1, -1])
         return cross_entropy_of_rows(states, items, wanted - self._first)
 
-    def _in_batch(self, states: tf.Tensor, wanted: tf.Tensor, places: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    def _in_batch(
+        self, states: tf.Tensor, wanted: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, training: bool
+    ) -> tf.Tensor:
         """The cross-entropy of the next items among those of the global batch, ``[n]``.
 
         An item is in the batch about as often as in the data: subtracting the logarithm of its share leaves the softmax
@@ -191,7 +217,7 @@ class SasRec(tf.Module):
         """
         counted = gathered_over_ranks(tf.gather(mask, places[:, 0]), "counted").values
         others = gathered_over_ranks(wanted, "wanted")
-        logits = tf.matmul(states, tf.gather(self.items, others.values), transpose_b=True)
+        logits = tf.matmul(states, self._vectors(others.values, training), transpose_b=True)
         logits -= tf.gather(self._log_share, others.values)
         own = others.first + tf.range(tf.shape(wanted)[0])
         is_own = own[:, tf.newaxis] == tf.range(tf.shape(others.values)[0])
@@ -223,6 +249,27 @@ def _of_next_day(history: tf.Tensor, days: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
     place = first + tf.cast(drawn % tf.cast(tf.maximum(end - first, 1), tf.int64), tf.int32)
     is_item, begins = _starts(history)
     return tf.minimum(place, history.shape[1]), (is_item | begins) & (days > 0)
+
+
+def _categories_of(spec: FeatureSpec) -> tuple[Feature, np.ndarray]:
+    """The feature of the categories of items, and the category of each id of an item, int32 ``[rows]``.
+
+    Raises:
+        KfrecError: the data lack it, or a catalogue of the items.
+    """
+    remedy = f"prepare them again from raw files with categories, or set item_features={ID_ALONE}"
+    item, *others = spec.channel(Channel.TARGET)
+    items = spec.vocabulary_of(item.name)
+    categories = spec.vocabulary_of(others[0].name) if others else None
+    if items is None or categories is None:
+        raise KfrecError(
+            f"parameter item_features={CATEGORIES}: {spec.folder / FILENAME} names no vocabulary of items and their "
+            f"categories; {remedy}"
+        )
+    found = categories_by_item(spec, items, categories)
+    if found is None:
+        raise KfrecError(f"parameter item_features={CATEGORIES}: {spec.folder / CATALOGUE} is missing; {remedy}")
+    return others[0], found
 
 
 def _log_shares(spec: FeatureSpec, item: Feature, rows: int) -> tf.Tensor:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from components.datasets.histories.catalogue import read_catalogue
 from components.datasets.histories.raw_rows import EventRows
 from components.feature_spec import Channel, load_feature_spec
+from components.feature_spec.catalogue import read_catalogue
 from components.feature_spec.living import newly_admitted, seen_file
 from tests.datasets.amazon_reviews.raw import samples, vocabulary
 from tests.datasets.events.test_events import DAY, csv, error_of, made

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.datasets.histories.catalogue import CATALOGUE, Popularity, read_catalogue, write_catalogue
+from components.datasets.histories.catalogue import Popularity, write_catalogue
 from components.errors import KfrecError
+from components.feature_spec.catalogue import CATALOGUE, read_catalogue
 
 
 def popularity(pairs: dict[int, int]) -> Popularity:
