@@ -55,9 +55,10 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
         KfrecError: an unknown name, a value of the wrong type or out of range, or values that exclude each other.
     """
     if pipeline.kind == INCREMENTAL and not pipeline.grows:
+        growing = [name for name in registry.names(registry.DATASETS) if registry.dataset(name).grows]
         raise KfrecError(
-            f"--pipeline {INCREMENTAL}: the vocabulary of data set {pipeline.choices['dataset']} cannot grow; use "
-            "--pipeline retraining, whose data versions are complete"
+            f"--pipeline {INCREMENTAL}: the vocabulary of data set {pipeline.choices['dataset']} cannot grow, as those "
+            f"of {' and '.join(growing)} can; use --pipeline retraining, whose data versions are complete"
         )
     known = pipeline_parameters(pipeline, defaults)
     for name in values:

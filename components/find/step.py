@@ -235,7 +235,9 @@ def _night(
         return full("since the champion's vocabulary cannot grow")
     if not known.is_there or natural_order(versions[-1].name) <= natural_order(known.data_version):
         return full("since there is no version after the champion's to continue with")
-    if known.data_version == versions[0].name and len(versions[0].files) == 1:
+    has_histories = registry.dataset(parameters.dataset).histories is not None
+    # Of histories a night knows the moment up to which the champion has trained.
+    if known.data_version == versions[0].name and len(versions[0].files) == 1 and not has_histories:
         return full("since the champion's version is one file, of which a part tested it and the rest has trained")
     if nights + 1 >= parameters.full_every:
         return full(f"as once in {parameters.full_every} nights")
@@ -243,7 +245,6 @@ def _night(
         return full(
             f"since the champion's checkpoints are not at {without_password(model) or 'a known place'} any more"
         )
-    has_histories = registry.dataset(parameters.dataset).histories is not None
     interval = since(
         versions, known.data_version, parameters.replay_share, parameters.history_versions if has_histories else 0
     )

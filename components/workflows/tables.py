@@ -143,9 +143,8 @@ def columns_of(path: Path, layout: Layout, stated: Stated) -> list[str]:
                 return [*names, *_partition_columns(path, names)]
         for open_text in _texts(path):
             _require_text(path, open_text)
-            with open_text() as (stream, _):
-                names = [name.strip() for name in layout.names or _header(stream, layout)]
-                return [*names, *_partition_columns(path, names)]
+            names = [name.strip() for name in layout.names or _header(open_text, layout)]
+            return [*names, *_partition_columns(path, names)]
     return []
 
 
@@ -227,8 +226,7 @@ def _plain_types(path: Path, rows: pa.RecordBatch) -> pa.RecordBatch:
 def _csv(path: Path, layout: Layout, stated: Stated, longest_line: float) -> Iterator[Batch]:
     for open_text in _texts(path):
         _require_text(path, open_text)
-        with open_text() as (stream, _):
-            header = list(layout.names) or _header(stream, layout)
+        header = list(layout.names) or _header(open_text, layout)
         names = [name.strip() for name in header]
         given = _partition_columns(path, names)
         _check_names(path, [*names, *given], layout, stated)
@@ -327,10 +325,21 @@ def _escape(layout: Layout) -> str:
     return ESCAPE if layout.quoting == "backslash" else ""
 
 
-def _header(stream: Any, layout: Layout) -> list[str]:
-    """The names in the first line."""
-    options = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK)
-    return list(pa.csv.open_csv(stream, options, _parse_options(layout, lambda row: "skip")).schema.names)
+def _header(open_text: Callable[[], Any], layout: Layout) -> list[str]:
+    """The names in the first line.
+
+    Arrow parses a whole block for them and reads 32 ahead: of large ones, all of a day's table.
+    """
+    try:
+        return _names(open_text, layout, _START)
+    except pa.ArrowInvalid:  # a record is longer than the block
+        return _names(open_text, layout, _BLOCK)
+
+
+def _names(open_text: Callable[[], Any], layout: Layout, block: int) -> list[str]:
+    options = pa.csv.ReadOptions(use_threads=False, block_size=block)
+    with open_text() as (stream, _):
+        return list(pa.csv.open_csv(stream, options, _parse_options(layout, lambda row: "skip")).schema.names)
 
 
 def _texts(path: Path) -> Iterator[Callable[[], Any]]:

@@ -35,7 +35,7 @@ def test_small_nights_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store
     monkeypatch.setattr(shop_nights, "run_step", in_this_process)
     monkeypatch.setattr(shop_nights, "_EVERYTHING", {"epochs": 1, "patience": 0})
     # A few hundred customers choose little in the newest two hundredths of a day.
-    monkeypatch.setattr(shop_nights, "_SAMPLING", {**shop_nights._SAMPLING, "test_reviews": 0.2})
+    monkeypatch.setattr(shop_nights, "SAMPLING", {**shop_nights.SAMPLING, "test_reviews": 0.2})
     found = measure(5, 1, 300, 200, 1, tmp_path, 1, 0.1, item_dim=8, feed_forward_dim=16)
     assert {way: len(each) for way, each in found.items()} == dict.fromkeys(WAYS, 1)
     assert all(0 <= night.hits.mean() < 0.9 and len(night.hits) == len(night.users) for (night,) in found.values())

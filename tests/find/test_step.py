@@ -74,3 +74,25 @@ def test_a_night_that_cannot_continue_the_champion_trains_on_everything(
     assert found["proceed"] and f"All 3 versions train, {why}" in found["occasion"]
     assert (found["files"], found["workflow"], found["continue_path"]) == ("n0/day_0,n1/day_1,n2/day_2", "", "")
     assert found["source"] == str(tmp_path / "logs")
+
+
+def test_a_night_of_histories_continues_a_champion_of_the_first_file(tmp_path: Path, store: str) -> None:
+    for version in ("all of last year", "today"):
+        (tmp_path / "logs" / version).mkdir(parents=True)
+        (tmp_path / "logs" / version / f"{version}.csv").write_text(f"user,item,timestamp\n{version},a,1\n")
+    name, client = "first file", MlflowClient(store, store)
+    kept = client.create_run(client.create_experiment(name, (tmp_path / "artifacts").as_uri())).info
+    for file in ("vocabulary/item.seen.parquet", "saved_model/saved_model.pb"):
+        client.log_text(kept.run_id, "a\n", f"model/artifacts/{file}")
+    (tmp_path / "model" / "checkpoint").mkdir(parents=True)
+    (tmp_path / "model" / "checkpoint" / "checkpoint").touch()
+    tags = {"kfrec.data_version": "all of last year", "kfrec.model": str(tmp_path / "model")}
+    client.create_registered_model(name)
+    client.create_model_version(name, f"{kept.artifact_uri}/model", kept.run_id, tags=tags)
+    client.set_registered_model_alias(name, "champion", "1")
+
+    given = {"model_type": "sasrec", "dataset": "events", "registered_model": name, "full_every": 7}
+    found = run(STEPS["find"].of(data_prefix=str(tmp_path / "logs"), **given), champion=tmp_path / "champion")
+    assert found["occasion"].endswith("The training continues version 1 with all of last year to today.")
+    assert found["continue_path"] == str(tmp_path / "model")
+    assert found["files"] == "all of last year/all of last year.csv,today/today.csv"

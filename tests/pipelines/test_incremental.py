@@ -120,7 +120,11 @@ def test_the_compiled_pipeline_trains_on_what_find_says(compiled_ir: Callable[[P
 
 
 def test_a_data_set_whose_vocabulary_cannot_grow_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(KfrecError, match="--pipeline incremental: the vocabulary of data set movielens cannot grow"):
-        arguments_of(Pipeline(INCREMENTAL, "sasrec", "movielens"), {}, tmp_path)
+    for name in ("movielens", "amazon_reviews"):
+        refused = (
+            f"--pipeline incremental: the vocabulary of data set {name} cannot grow, as those of criteo and events "
+        )
+        with pytest.raises(KfrecError, match=refused):
+            arguments_of(Pipeline(INCREMENTAL, "sasrec", name), {}, tmp_path)
     kinds = {(pipeline.model, pipeline.kind) for pipeline in every_pipeline()}
     assert ("dlrm", INCREMENTAL) in kinds and ("sasrec", INCREMENTAL) not in kinds

@@ -269,11 +269,13 @@ def write_splits(
     counts = {}
     with progress("writing samples", len(splits) * sum(encoded.reviews), "events") as bar:
         for split in splits:
+            night = encoded.night if split == TRAIN else None
             workflow = samples_of(split, parameters, encoded.cuts, encoded.pool, encoded.night)
+            targets = targets_of(split, parameters, encoded.cuts)
             (output / split).mkdir()
             task = delayed(write_samples, pure=False)
             tasks = [
-                task(path, workflow, output / split / f"part.{index}.parquet")
+                task(path, workflow, targets, night, output / split / f"part.{index}.parquet")
                 for index, path in enumerate(encoded.histories)
             ]
             counts[split] = sum(in_order(workers, tasks, lambda number, _: bar.advance(encoded.reviews[number])))

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
+    from components.datasets.histories.splits import Night, Targets
     from components.workflows.nvtabular_quiet import Workflow
 
 ROW_GROUP = 32_768
@@ -47,15 +48,18 @@ def sample_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(path, schema, compression="lz4", use_dictionary=False, write_statistics=False)
 
 
-def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:
+def write_samples(histories: Path, workflow: Workflow, targets: Targets, night: Night | None, output: Path) -> int:
     """Writes the samples of one partition, a few thousand users at a time; returns their number.
 
     Without samples there is no file.
+
+    Args:
+        targets, night: of ``workflow``, which then need not cut the histories of users without a target.
     """
-    groups = _row_groups(
-        _samples(users, workflow)
-        for users in _chunks(pq.read_table(histories, columns=workflow.input_schema.column_names))
-    )
+    from components.datasets.histories.samples import with_targets
+
+    users = pq.read_table(histories, columns=workflow.input_schema.column_names)
+    groups = _row_groups(_samples(some, workflow) for some in _chunks(with_targets(users, targets, night)))
     first = next(groups, None)
     if first is None:
         return 0

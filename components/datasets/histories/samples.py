@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -93,6 +94,23 @@ def targets_of(split: str, parameters: PreprocessReviews, cuts: Cuts | None) -> 
         parameters.held_out,
         parameters.holds_out_validation,
     )
+
+
+def with_targets(histories: pa.Table, targets: Targets, night: Night | None) -> pa.Table:
+    """The users who may have a target, of encoded histories; the others' would be cut into no sample.
+
+    Args:
+        night: what trains, of the split TRAIN; None is everything.
+    """
+    if targets.cuts is None or (targets.split == TRAIN and night is None):
+        return histories
+    times, flags = (histories[name].combine_chunks() for name in ("time_list", "flags_list"))
+    owner = np.repeat(np.arange(len(histories)), times.value_lengths().to_numpy())
+    times, flags = times.flatten().to_numpy(), flags.flatten().to_numpy()
+    chosen = (flags & TARGET > 0) & targets.within(times)
+    if night is not None:
+        chosen &= night.trains(times, histories["user_key"].to_numpy()[owner])
+    return histories.filter(pa.array(np.bincount(owner[chosen], minlength=len(histories)) > 0))
 
 
 def left_out_of(histories: Path, targets: Targets, ends_with_day: bool) -> np.ndarray:

@@ -190,6 +190,20 @@ class Targets:
             chosen &= events.is_known
         return chosen & self._is_newest(events, chosen) if self.window > 1 else chosen
 
+    def within(self, times: np.ndarray) -> np.ndarray:
+        """Whether moments are in the split, bool ``[n]``; all are in one that is not by time.
+
+        Args:
+            times: int64 ``[n]``, nanoseconds since 1970.
+        """
+        if self.cuts is None:
+            return np.ones(len(times), bool)
+        if self.split == TRAIN:
+            return times < self.cuts.train_end
+        if self.split == VALIDATION:
+            return (times >= self.cuts.train_end) & (times < self.cuts.test_begin)
+        return times >= self.cuts.test_begin
+
     def left_out(self, events: Events) -> np.ndarray:
         """How many reviews of the split each reason of ``LEFT_OUT`` keeps from being targets: int64 [reasons]."""
         of_split = self._of_split(events)
@@ -211,11 +225,7 @@ class Targets:
                 else later == (self.split == VALIDATION)
             )
             return chosen
-        if self.split == TRAIN:
-            return events.is_target & (events.times < self.cuts.train_end)
-        if self.split == VALIDATION:
-            return events.is_target & (events.times >= self.cuts.train_end) & (events.times < self.cuts.test_begin)
-        return events.is_target & (events.times >= self.cuts.test_begin)
+        return events.is_target & self.within(events.times)
 
     def _is_newest(self, events: Events, chosen: np.ndarray) -> np.ndarray:
         """Whether each review is the newest chosen one of its window; windows count from the user's newest chosen."""

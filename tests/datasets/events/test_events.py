@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.progress import EVENTS, parse_event
 from components.steps.catalog import STEPS
+from components.workflows import tables as workflow_tables
+from components.workflows.tables import Layout, Stated, columns_of
 from tests.datasets.amazon_reviews import raw
 from tests.datasets.amazon_reviews.raw import random_reviews, samples
 from tests.preprocess import running
@@ -73,6 +76,27 @@ def test_all_tables_are_read_under_one_bar(
     read = [each for each in told if each.get("label", "").startswith("reading")]
     assert {each["label"] for each in read} == {"reading tables"}
     assert (read[-1]["done"], read[-1]["total"]) == (size, size)
+
+
+def test_the_names_of_columns_are_read_from_the_start_of_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "day.csv").write_text("user,item,timestamp\n" + "u,i,1600000000\n" * 600_000)
+    (tmp_path / "long.csv").write_text("user,item,timestamp\n" + f"u,{'i' * 200_000},1600000000\n")
+    read, plain = [0], workflow_tables._plain
+
+    @contextmanager
+    def counting(path: Path) -> Iterator[Any]:
+        with plain(path) as (stream, tell):
+            yield stream, tell
+            read[0] += tell()
+
+    monkeypatch.setattr(workflow_tables, "_plain", counting)
+    layout, stated = Layout(",", (), ()), Stated("", "", "")
+    names = [columns_of(tmp_path / "day.csv", layout, stated)]
+    assert read[0] < (tmp_path / "day.csv").stat().st_size / 4
+    names.append(columns_of(tmp_path / "long.csv", layout, stated))
+    assert names == [["user", "item", "timestamp"]] * 2
 
 
 def csv(rows: Iterable[Iterable[object]], header: str = "user,item,timestamp,category") -> str:

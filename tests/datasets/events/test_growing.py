@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.datasets.histories.raw_rows import EventRows
+from components.datasets.histories.samples import CutSamples
 from components.feature_spec import Channel, load_feature_spec
 from components.feature_spec.catalogue import read_catalogue
 from components.feature_spec.living import newly_admitted, seen_file
@@ -192,6 +193,26 @@ def test_a_share_of_the_older_events_trains_once_more(earlier: Path, tmp_path: P
     assert 0 < more <= encoding(out)["replayed"]
     windows = next_night(earlier, tmp_path / "windows", *DAYS[:3], replay_share=0.3, **WINDOWS)
     assert sum(map(sum, (row["weight_sequence"] for row in samples(windows, "train")))) > len(samples(alone, "train"))
+
+
+def test_only_users_with_a_target_are_cut_into_samples(
+    earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are most users of a night, whose work would grow with the days of their histories."""
+    cut, transform = Counter[str](), CutSamples.transform
+
+    def counted(self: CutSamples, selector: Any, users: Any) -> Any:
+        cut[self.targets.split] += len(users)
+        return transform(self, selector, users)
+
+    monkeypatch.setattr(CutSamples, "transform", counted)
+    tonight = [event for event in DAYS[2] if int(event[0][1:]) >= 20]
+    night = next_night(earlier, tmp_path, *DAYS[:2], tonight, validation_reviews=0.2)
+    (begin, end), times = (cuts(earlier)[0], cuts(night)[0]), [event for day in (*DAYS[:2], tonight) for event in day]
+    since = {"train": (begin, end), "validation": (end, cuts(night)[1]), "test": (cuts(night)[1], np.inf)}
+    for split, (first, last) in since.items():
+        assert cut[split] == len({user for user, _, time, _ in times if first <= time * 10**9 < last}) < 30
+    assert samples(night, "train") and samples(night, "test")
 
 
 def test_the_unknown_share_is_that_of_the_items_of_the_test_split(earlier: Path, tmp_path: Path) -> None:
