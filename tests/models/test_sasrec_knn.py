@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import tensorflow as tf
 
 from components.contract import LOG_LIKELIHOOD
 from components.models.draws import draws_at

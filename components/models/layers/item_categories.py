@@ -64,10 +64,7 @@ class ItemCategories(tf.Module):
             with draws_of_step():
                 is_there = self.dropout(tf.ones(self._of_items.shape), training) > 0
             of_ids = tf.where(tf.gather(is_there, ids)[..., tf.newaxis], of_ids, tf.zeros_like(of_ids))
-        told = (
-            tf.where(tf.gather(is_there, ids)[..., tf.newaxis], of_ids, tf.zeros_like(of_ids)) if training else of_ids
-        )
-        return told + look_up_dense(self.embeddings, tf.gather(self._of_items, ids))
+        return of_ids + look_up_dense(self.embeddings, tf.gather(self._of_items, ids))
 
     def of_category(self, categories: tf.Tensor) -> tf.Tensor:
         """What items of these categories have in common, float32 ``[B, width]``.

@@ -166,7 +166,7 @@ class SasRec(tf.Module):
 
     def item_logits(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The logits of all items, float32 ``[B, rows]``; what is no item has about none of the likelihood."""
-        logits = tf.matmul(self.user_vectors(features), self.items, transpose_b=True)
+        logits = tf.matmul(self.user_vectors(features), self._all_vectors(False), transpose_b=True)
         return tf.where(tf.range(self.items.shape[0]) < self._first, _LEFT_OUT, logits)
 
     def _known(self, ids: tf.Tensor) -> tf.Tensor:
