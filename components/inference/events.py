@@ -37,6 +37,7 @@ def events_in(
     raw: Artifact,
     model: RawModel,
     users: Sequence[str] | None,
+    remedy: str = REMEDY,
     kinds: str = "",
     since: int | None = None,
 ) -> People:
@@ -45,6 +46,7 @@ def events_in(
     Args:
         raw: files of the model's data set, with the columns and formats of those that it was trained with.
         users: ids; None is every user with an event.
+        remedy: ends the message about a user who has none.
         kinds: of the events, separated by commas; empty is those that histories have.
         since: only events from this moment on, in nanoseconds since 1970; None is all.
 
@@ -63,7 +65,7 @@ def events_in(
         job = PreprocessJob(parameters, raw, scratch, scratch, scratch, "", profiler, since=since)
         try:
             people = read(job)
-            yield from people if users is None else _chosen(people, users, raw, model)
+            yield from people if users is None else _chosen(people, users, raw, model, remedy)
         except KfrecError as error:
             error.args = (raw.at_source(str(error)),)
             raise
@@ -121,13 +123,13 @@ def list_new_items(catalogue: Catalogue, raw: Artifact | None) -> None:
     catalogue.list_new(counts)
 
 
-def _chosen(people: People, users: Sequence[str], raw: Artifact, model: RawModel) -> People:
+def _chosen(people: People, users: Sequence[str], raw: Artifact, model: RawModel, remedy: str) -> People:
     wanted = model.spelled("user", pa.array(users, pa.string())).cast(pa.string())
     batches = (pa.table({"user": names, "items": items}) for names, items in people)
     kept = pa.concat_tables([batch.filter(pc.is_in(batch["user"], value_set=wanted)) for batch in batches])
     places = pc.index_in(wanted, value_set=kept["user"].combine_chunks())
     if places.null_count == len(users):
-        raise KfrecError(f"user {some(users)}: no event in {raw.path}; {REMEDY}")
+        raise KfrecError(f"user {some(users)}: no event in {raw.path}; {remedy}")
     yield pa.array(users, pa.string()), kept["items"].combine_chunks().take(places)
 
 

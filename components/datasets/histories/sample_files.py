@@ -85,7 +85,9 @@ def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _chunks(histories: pa.Table) -> Iterator[pa.Table]:
-    """Slices of whole users, each about a row group of training samples."""
+    """Slices of whole users, each about a row group of training samples; none of no users."""
+    if not len(histories):
+        return
     ends = np.cumsum(pc.list_value_length(histories["item_list"]).to_numpy())
     chunk = ends // (ROW_GROUP // 2)
     starts = np.flatnonzero(np.r_[True, chunk[1:] != chunk[:-1]])

@@ -87,10 +87,10 @@ class Packed:
         signature: of a batch by feature: float32, or the GPU's type of ids. All have the same first dimension.
     """
 
-    def __init__(self, signature: Mapping[str, tf.TensorSpec]) -> None:
+    def __init__(self, signature: Mapping[str, tf.TensorSpec], device: str = "GPU:0") -> None:
         floats = {name: spec for name, spec in signature.items() if spec.dtype.is_floating}
         self._ids = {name: spec for name, spec in signature.items() if name not in floats}
-        self._floats = floats
+        self._floats, self._device = floats, device
         self._width = sum(map(_width, signature.values()))
         (self._kind,) = {spec.dtype for spec in self._ids.values()} or {id_type()}
         (samples,) = {spec.shape[0] for spec in signature.values()}
@@ -103,7 +103,7 @@ class Packed:
             parts = [_tensor(_bits(batch[name], np.int32), tf.float32) for name in self._ids]
             parts += [_tensor(_bits(batch[name], np.float32), tf.float32) for name in self._floats]
         # A function's result stays on the caller's device.
-        with tf.device("GPU:0"):
+        with tf.device(self._device):
             return self._join(parts)
 
     def features(self, packed: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -123,7 +123,7 @@ class Packed:
     def _joined(self, parts: Sequence[tf.Tensor]) -> tf.Tensor:
         with tf.device("CPU:0"):
             joined = tf.concat(parts, 0)
-        with tf.device("GPU:0"):
+        with tf.device(self._device):
             return tf.identity(joined)
 
 
