@@ -26,7 +26,7 @@ class SasRecKnnParameters(SasRecParameters, ItemKnnParameters):
 MODEL = ModelDefinition(
     name="sasrec_knn",
     title="SASRec and item-kNN",
-    summary="The likelihoods of SASRec and of item-kNN, mixed: better lists than either where both have data to learn.",
+    summary="The likelihoods of SASRec and of item-kNN, mixed, for nightly lists.",
     parameters=SasRecKnnParameters,
     build=Lazy("components.models.sasrec_knn.model:SasRecKnn"),
     optimizers=one_optimizer,
