@@ -199,7 +199,7 @@ def test_the_pair_answers_over_http(shop: Path, store: str) -> None:
 
 def test_both_stages_can_be_named_by_alias(shop: Path, store: str, tmp_path: Path) -> None:
     lists = tmp_path / "lists.parquet"
-    stages = ["--model=models:/ranker@champion", "--retriever=models:/retriever@champion", "--retrieve=5"]
+    stages = ["--model=models:/ranker@champion", "--retriever=models:/retriever@champion", "--retrieve=20"]
     assert main(["recommend", "someone", f"--history={NAMES[-1]}", *stages, "--top=3", f"--output={lists}"]) == 0
     assert pd.read_parquet(lists)["item"].tolist() == list(NAMES[-2:-5:-1])
 
