@@ -13,8 +13,8 @@ class Newcomers:
 
         s(u, n) = ln(sum over the known candidates j of the category of exp(s(u, j))) + ln((c(n) + 1/2) / c)
 
-    ``c(n)`` counts the recent events of the new candidate, ``c`` sums those of all candidates of its category, with 1/2
-    for each: without recent events a new candidate is as likely as the mean of its category.
+    ``c(n)`` counts the recent events of the new candidate, ``c`` sums those of the known candidates of its category, with
+    1/2 for each: without recent events a new candidate is as likely as their mean.
 
     Args:
         categories: of the candidates, ids ``[N]``, -1 where it is not known.
@@ -27,10 +27,9 @@ class Newcomers:
     """
 
     def __init__(self, categories: np.ndarray, known: np.ndarray, new: np.ndarray, counts: np.ndarray) -> None:
-        told = categories >= 0
-        counts = counts + _LEAST
+        counts, told = counts + _LEAST, known & (categories >= 0)
         of_category = np.bincount(categories[told], counts[told])
-        listed = new & told & np.isin(categories, categories[known & told])
+        listed = new & np.isin(categories, categories[told])
         self.places = np.flatnonzero(listed)
         self._groups = []
         for category in np.unique(categories[listed]):
