@@ -13,8 +13,8 @@ class Newcomers:
 
         s(u, n) = ln(sum over the known candidates j of the category of exp(s(u, j))) + ln((c(n) + 1/2) / c)
 
-    ``c(n)`` counts the recent events of the new candidate, ``c`` sums those of the known candidates of its category, with
-    1/2 for each: without recent events a new candidate is as likely as their mean.
+    ``c(n)`` counts the recent events of the new candidate, ``c`` sums those of the known candidates of its category,
+    with 1/2 for each: without recent events a new candidate is as likely as their mean.
 
     Args:
         categories: of the candidates, ids ``[N]``, -1 where it is not known.
