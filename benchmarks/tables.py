@@ -41,7 +41,7 @@ def write_steps(folder: Path, rows: int, seed: int = 1) -> float:
         logits += random.normal(0, 0.25) * (above(number) - 0.5)
     for _ in range(_PAIRS):
         one, other = random.choice(_NUMBERS, 2, replace=False)
-        logits += random.normal(0, 0.5) * ((above(one) & above(other)) - 0.25)
+        logits += random.normal(0, 0.5) * (above(one) * above(other) - 0.25)
     columns = {f"x{number}": values for number, values in enumerate(numbers)}
     return _write(folder, columns, {name: {"role": "numeric"} for name in columns}, logits, random)
 

@@ -37,6 +37,7 @@ def param(
     pipeline_name: str = "",
     also: str = "",
     in_form: bool = False,
+    may_be_empty: bool = False,
 ) -> Any:
     """Declares a parameter as a dataclass field.
 
@@ -50,6 +51,7 @@ def param(
         pipeline_name: name at the level of the pipeline, where two steps use the same name for different things.
         also: an alias on the command line, such as the name in a public program.
         in_form: whether it is a field of its own in the form of the KFP UI; the others of a step share a JSON object.
+        may_be_empty: whether a text parameter may be empty though its default is not.
     """
     metadata = dict(
         help=help,
@@ -62,7 +64,7 @@ def param(
         pipeline_name=pipeline_name,
         also=also,
         in_form=in_form,
-        may_be_empty=default == "",
+        may_be_empty=may_be_empty or default == "",
     )
     return dataclasses.field(default=default, metadata=metadata)
 

@@ -23,7 +23,9 @@ from components.feature_spec.vocabulary import (
     POSITIVE_SUFFIX,
     TARGET_SUFFIX,
     VOCABULARY,
+    Vocabulary,
     positional_vocabulary,
+    vocabulary_file,
 )
 
 METADATA = "metadata.json"
@@ -103,6 +105,18 @@ def with_weights(spec: FeatureSpec, name: str, is_list: bool) -> FeatureSpec:
         spec,
         features={**spec.features, name: Feature(name, FLOAT, None, _MEASURED if is_list else None)},
         channels={**spec.channels, Channel.WEIGHT: (name,)},
+    )
+
+
+def with_kind(spec: FeatureSpec, name: str, kinds: int) -> FeatureSpec:
+    """A specification of ``positional_spec`` with the kind of the target's event, column and vocabulary ``name``."""
+    vocabulary = Vocabulary(name, vocabulary_file(name), 0, (name,))
+    vocabularies = {**spec.metadata.get(VOCABULARY, {}), name: vocabulary.to_dict()}
+    return replace(
+        spec,
+        features={**spec.features, name: Feature(name, "int8", kinds)},
+        channels={**spec.channels, Channel.KIND: (name,)},
+        metadata={**spec.metadata, VOCABULARY: vocabularies},
     )
 
 

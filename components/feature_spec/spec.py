@@ -61,6 +61,7 @@ class Channel:
         EVENTS: ``event_history``, lists of ids that tell more of the events of the positive history, such as a device
             or an interval of prices; one for each of its items.
         CONTEXT: ``target_event``, ids of what of these is known of the target before it is chosen.
+        KIND: ``target_kind``, the id of the kind of the target's event, such as view, 0 without one; no model reads it.
         WEIGHT: ``weight``, how much the target counts in the loss, a number of at least 0; or a list of how much each
             item of the positive history counts as one, and then the target, for models that learn from each. Only
             training reads it.
@@ -79,6 +80,7 @@ class Channel:
     DAYS = "days"
     EVENTS = "event_history"
     CONTEXT = "target_event"
+    KIND = "target_kind"
     WEIGHT = "weight"
 
 

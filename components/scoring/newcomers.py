@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-# Events of an item that has none yet.
+# Added to the recent events of every item, so that one without any has a share.
 _LEAST = 0.5
 
 
 class Newcomers:
     """Scores of new candidates from those of the known ones of their categories.
 
-        s(u, n) = ln(sum over the known candidates j of the category of exp(s(u, j))) + ln(c(n) / c)
+        s(u, n) = ln(sum over the known candidates j of the category of exp(s(u, j))) + ln((c(n) + 1/2) / c)
 
-    ``c(n)`` counts the recent events of the new candidate, ``c`` those of all candidates of its category: a user who
-    likes the category gets its new items as they are popular in it.
+    ``c(n)`` counts the recent events of the new candidate, ``c`` sums those of the known candidates of its category,
+    with 1/2 for each: without recent events a new candidate is as likely as their mean.
 
     Args:
         categories: of the candidates, ids ``[N]``, -1 where it is not known.
@@ -27,10 +27,9 @@ class Newcomers:
     """
 
     def __init__(self, categories: np.ndarray, known: np.ndarray, new: np.ndarray, counts: np.ndarray) -> None:
-        told = categories >= 0
-        counts = np.where(new, np.maximum(counts, _LEAST), counts).astype(np.float64)
+        counts, told = counts + _LEAST, known & (categories >= 0)
         of_category = np.bincount(categories[told], counts[told])
-        listed = new & told & np.isin(categories, categories[known & told])
+        listed = new & np.isin(categories, categories[told])
         self.places = np.flatnonzero(listed)
         self._groups = []
         for category in np.unique(categories[listed]):

@@ -21,6 +21,7 @@ FILENAME = "predictions.parquet"
 # Key of the file's metadata: which columns are targets, outputs and kept columns.
 _ROLES = b"kfrec.columns"
 _AT_ONCE = 65_536  # samples
+_RAW = (Channel.USER, Channel.TARGET, Channel.KIND)
 
 
 def write_predictions(path: Path, scores: Scores, raw: Mapping[str, pa.Array] | None = None) -> None:
@@ -79,7 +80,8 @@ def _array(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def raw_ids(spec: FeatureSpec) -> dict[str, pa.Array]:
-    """User and candidate of each sample: feature to the values of its ids, ``[n]`` texts, in the order of the records.
+    """User, candidate and kind of event of each sample: feature to the values of its ids, ``[n]`` texts, in the order
+    of the records.
 
     Features without a vocabulary are left out. A value that the vocabulary lacks is null.
 
@@ -89,7 +91,7 @@ def raw_ids(spec: FeatureSpec) -> dict[str, pa.Array]:
     from components.records import Records  # with Numba, as in score_split
 
     held = spec.sources[TEST].features
-    features = [name for channel in (Channel.USER, Channel.TARGET) for name in spec.channels.get(channel, ())]
+    features = [name for channel in _RAW for name in spec.channels.get(channel, ())]
     vocabularies = {name: vocabulary for name in features if name in held and (vocabulary := spec.vocabulary_of(name))}
     if not vocabularies:
         return {}

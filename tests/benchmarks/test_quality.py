@@ -50,6 +50,14 @@ def test_the_examples_are_schemas(path: Path) -> None:
     assert read_schema(str(path), path.read_text()).sources
 
 
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.generate])
+def test_every_generated_case_is_learnable_and_has_a_valid_schema(name: str, tmp_path: Path) -> None:
+    generate = CASES[name].generate
+    assert generate
+    assert 0.75 < generate(tmp_path) < 1
+    assert read_schema("schema.yaml", (tmp_path / "schema.yaml").read_text()).sources
+
+
 def test_the_table_shows_mean_and_range() -> None:
     found = [{"auc": 0.9, "logloss": 0.3, "accuracy": 0.8}, {"auc": 0.92, "logloss": 0.3, "accuracy": 0.9}]
     assert "| m | 0.9100 (0.9000 to 0.9200) | 0.3000 (0.3000 to 0.3000) | 0.8500 (0.8000 to 0.9000) |" in table(

@@ -39,7 +39,7 @@ def bad_values(parameter: Parameter) -> Iterator[str]:
         yield from ("other", parameter.choices[0].upper(), f"{parameter.choices[0]} ")
     if parameter.is_quantity:
         yield from ("lots", "-1", "8 Gi", "1e", "Gi")
-    if parameter.value_type is str and parameter.default:
+    if parameter.value_type is str and not parameter.may_be_empty:
         yield from ("", " ")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,9 @@ def test_a_run_learns_from_the_columns_and_its_lists_read_them(
     run = in_process(tmp_path / "runs", "--model", model, "--dataset", "events", *words).summary
     spec = load_feature_spec(run["artifacts"]["model"])
     assert len(spec.channels[Channel.EVENTS]) == 3 and spec.channels[Channel.WEIGHT] == ("weight",)
+    if model == "sasrec":
+        metrics = json.loads((Path(run["artifacts"]["evaluation"]) / "metrics.json").read_text())
+        assert {each["kind"]: each["rows"] > 0 for each in metrics["by_kind"]} == {"purchase": True, "cart": True}
     output = tmp_path / "lists.csv"
     given = ["--model", run["artifacts"]["model"], "--top", "5", "--workdir", str(tmp_path / "runs")]
     events = ["--events", str(Path(run["artifacts"]["model"]).parents[1] / "download" / "raw")]

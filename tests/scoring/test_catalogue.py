@@ -136,15 +136,15 @@ def test_unknown_candidates_with_a_category_are_listed_by_their_share_of_it(make
     before = recommend(found, ["U1"], [["B001"]], 5).table.to_pydict()
     assert before["item"][:2] == ["B003", "B000"] and before["flag"] == ["", "", *[UNKNOWN_ITEM] * 3]
     assert found.lists_new
-    # Three of the four recent events of the category are of the new item.
+    # The new item has three recent events, the known ones of its category one, and 1/2 more each.
     found.list_new(np.array([1, 3, 0, 9, 9]))
     after = recommend(found, ["U1"], [["B001"]], 5).table.to_pydict()
     assert dict(zip(after["item"], after["flag"], strict=True)) == {
         "new": NEW_ITEM, "B003": "", "B000": "", "other": UNKNOWN_ITEM, "newer": UNKNOWN_ITEM,
     }  # fmt: skip
-    assert after["item"][:3] == ["B003", "new", "B000"]
+    assert after["item"][:3] == ["new", "B003", "B000"]
     likelihood = dict(zip(after["item"], after["likelihood"], strict=True))
-    assert likelihood["new"] == pytest.approx(0.75 * (likelihood["B000"] + likelihood["B003"]))
+    assert likelihood["new"] == pytest.approx(3.5 / 2 * (likelihood["B000"] + likelihood["B003"]))
     assert found.known_categories is not None and found.known_categories.tolist() == [0, 0, 0, 1, 2]
     assert not Catalogue(load_raw_model(make() / "model"), names).lists_new
 

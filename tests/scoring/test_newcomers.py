@@ -23,8 +23,8 @@ def scored(scores: list[float]) -> np.ndarray:
 
 def test_a_new_item_has_its_share_of_the_recent_events_of_its_category() -> None:
     found = scored([np.log(0.1), np.log(0.3), np.log(0.6)])
-    # 6 + 2 + 4 + 0.5 events are of category 0, whose known items have 0.4 of the likelihood.
-    assert np.exp(found[:5]) == pytest.approx([0.1, 0.3, 0.6, 0.4 * 4 / 12.5, 0.4 * 0.5 / 12.5])
+    # The known items of category 0 have 6 + 2 events, 1/2 more for each, and 0.4 of the likelihood.
+    assert np.exp(found[:5]) == pytest.approx([0.1, 0.3, 0.6, 0.4 * 4.5 / 9, 0.4 * 0.5 / 9])
     # Without a known item of the category a score stays what it was.
     assert found[5:].tolist() == [7.0, 7.0]
 
@@ -37,7 +37,13 @@ def test_shares_do_not_depend_on_the_size_of_the_scores() -> None:
 def test_where_no_known_item_of_the_category_is_left_there_is_no_candidate() -> None:
     found = scored([-np.inf, -np.inf, 0.0])
     assert found[3:5].tolist() == [-np.inf, -np.inf]
-    assert np.exp(scored([-np.inf, np.log(0.4), 0.0])[3]) == pytest.approx(0.4 * 4 / 12.5)
+    assert np.exp(scored([-np.inf, np.log(0.4), 0.0])[3]) == pytest.approx(0.4 * 4.5 / 9)
+
+
+def test_without_recent_events_a_new_item_is_as_likely_as_the_mean_known_one_of_its_category() -> None:
+    block = np.array([[np.log(0.1), np.log(0.3), np.log(0.6)] + [7.0] * 4])
+    Newcomers(CATEGORIES, KNOWN, ~KNOWN, np.zeros(7)).score(block)
+    assert np.exp(block[0, 3:5]) == pytest.approx([(0.1 + 0.3) / 2] * 2)
 
 
 def test_a_new_item_with_a_vector_gains_by_what_it_has_above_the_mean_of_its_category() -> None:

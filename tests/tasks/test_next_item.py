@@ -251,6 +251,22 @@ def test_new_items_new_users_and_bands_of_popularity_and_history_have_their_own_
     ]  # fmt: skip
 
 
+def test_kinds_of_events_have_their_own_figures() -> None:
+    kept = {"user": np.arange(120), "target_kind": np.tile([2, 1, 1, 1, 0], 24)}
+    scores = replace(scores_of(np.tile([1.0, 1.0, 1.0, 100.0, 2.0], 24)), kept=kept)
+    measured = TASK.measure(replace(scores, names={"target_kind": {1: "view", 2: "purchase"}}), PARAMETERS)
+    views, others, purchases = measured.metrics["by_kind"]
+    assert [(each["kind"], each["rows"]) for each in (views, others, purchases)] == [
+        ("view", 72), ("no kind", 24), ("purchase", 24)
+    ]  # fmt: skip
+    assert views["hr"] == views["ndcg"] == pytest.approx(2 / 3)
+    assert views["hr_low"] < views["hr"] < views["hr_high"] and views["low"] < views["ndcg"] < views["high"]
+    assert purchases["ndcg"] == 1.0 and others["ndcg"] == pytest.approx(1 / np.log2(3))
+    (section,) = (each for each in TASK.story(measured).sections if each.title.startswith("New items"))
+    (figure,) = (each for each in section.figures if each.title == "Kinds of events")
+    assert f"{views['hr']:.3f} <span>({views['hr_low']:.3f} to {views['hr_high']:.3f})" in figure.chart
+
+
 def test_a_group_of_few_users_has_no_interval() -> None:
     kept = {"user": np.repeat([1, 2], 50), "known_user": np.ones(100, int)}
     (group,) = TASK.measure(replace(scores_of(np.ones(100)), kept=kept), PARAMETERS).metrics["by_user"]

@@ -51,7 +51,9 @@ class EventSampling(GrowingSampling):
         CATEGORY, "Column of the item's category; if the tables have no column category, all items share one"
     )
     kind_column: str = param(
-        KIND, "Column of the kind of event, such as view or purchase; if the tables have no column event, none has one"
+        KIND,
+        "Column of the kind of event, such as view or purchase; empty is none, and so is event, if no table has it",
+        may_be_empty=True,
     )
     target_kinds: str = param(
         "", "Kinds of events that are targets, separated by commas, such as purchase; empty is all"

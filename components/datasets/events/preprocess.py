@@ -264,7 +264,7 @@ class _Reader:
             frozenset(self._kinds[name] for name in given[parameter]) if parameter in given else None
             for parameter in ("target_kinds", "context_kinds")
         )
-        return Kinds(targets, context)
+        return Kinds(targets, context, tuple(self._kinds))
 
     def _single(self, batch: Batch, role: str, name: str) -> pa.Array:
         """A column of one value a row."""

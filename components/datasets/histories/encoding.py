@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from components.datasets.histories.catalogue import PairCounts, count_pairs
 from components.datasets.histories.event_ids import ColumnIds
 from components.datasets.histories.filters import Amount
+from components.datasets.histories.kinds import KIND
 from components.datasets.histories.sorting import HELD_OUT, vocabulary_rows
 from components.errors import KfrecError
 from components.feature_spec.catalogue import read_catalogue
@@ -229,6 +230,7 @@ def write_encoded(
     columns: Sequence[ColumnIds],
     before: int | None,
     has_weights: bool,
+    has_kinds: bool,
     output: Path,
 ) -> tuple[PairCounts, Unknown]:
     """Encodes one partition and groups the reviews by user; returns the reviews per (item, category) pair.
@@ -238,8 +240,10 @@ def write_encoded(
         columns: of the events.
         before: count only reviews before this moment, in nanoseconds since 1970; None counts all.
         has_weights: whether a review counts by its weight.
+        has_kinds: whether to keep the kinds of the reviews.
         output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list, flags_list and, of
-            reviews with weights, weight_list, and a list of each column of the events, one row a user.
+            reviews with weights or kinds, weight_list and kind_list, and a list of each column of the events, one row a
+            user.
     """
     names = pd.read_parquet(histories, columns=list(NAMES))
     ids = workflow.transform(names)
@@ -247,7 +251,7 @@ def write_encoded(
     uids, items, cats = (rows[name][own] if name in rows else own for name, own in encoded.items())
     # The category of an item is that of the vocabulary's catalogue: the model has no other when it serves.
     cats = np.where(items == NVTABULAR_UNKNOWN, np.int32(NVTABULAR_UNKNOWN), cats)
-    table = pq.read_table(histories, columns=["user_key", "time", "flags", "weight"]).combine_chunks()
+    table = pq.read_table(histories, columns=["user_key", "time", "flags", "weight", KIND]).combine_chunks()
     keys, times, flags = (table[name].to_numpy() for name in ("user_key", "time", "flags"))
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
     offsets = pa.array(np.r_[starts, len(keys)], pa.int32())
@@ -261,6 +265,8 @@ def write_encoded(
     }
     if has_weights:
         lists["weight_list"] = pa.ListArray.from_arrays(offsets, table["weight"].combine_chunks())
+    if has_kinds:
+        lists[f"{KIND}_list"] = pa.ListArray.from_arrays(offsets, table[KIND].combine_chunks())
     for each in columns:
         found = each.encode(pq.read_table(histories, columns=[each.column.field])[0].combine_chunks())
         lists[f"{each.column.field}_list"] = pa.ListArray.from_arrays(offsets, pa.array(found))

@@ -58,6 +58,7 @@ class EncodedData:
         columns: of the events, to their largest ids.
         night: what trains, if it is not everything.
         growth: what came and went, for the metadata.
+        has_kinds: whether the histories have the kinds of events.
     """
 
     histories: tuple[Path, ...]
@@ -72,6 +73,7 @@ class EncodedData:
     columns: dict[EventColumn, int]
     night: Night | None
     growth: dict[str, Any]
+    has_kinds: bool
 
 
 def select_histories(
@@ -128,6 +130,7 @@ def select_histories(
 def encode_histories(
     workers: Workers,
     histories: Sequence[Histories],
+    kinds: Kinds,
     earlier: encoding.Encoder | None,
     grown: growing.Earlier | None,
     parameters: PreprocessReviews,
@@ -183,9 +186,9 @@ def encode_histories(
             bar.advance(histories[number].reviews)
 
         task = delayed(encoding.write_encoded, pure=False)
-        weighted = parameters.has_weights
+        weighted, has_kinds = parameters.has_weights, kinds.divide_targets
         tasks = [
-            task(path, encoder.workflow, encoder.rows, columns, train_end, weighted, to)
+            task(path, encoder.workflow, encoder.rows, columns, train_end, weighted, has_kinds, to)
             for path, to in zip(files, outputs, strict=True)
         ]
         unknown = encoding.amount_of([each for _, each in in_order(workers, tasks, ended)])
@@ -227,6 +230,7 @@ def encode_histories(
         {each.column: each.largest for each in columns},
         night,
         growth,
+        kinds.divide_targets,
     )
 
 
@@ -270,7 +274,7 @@ def write_splits(
     with progress("writing samples", len(splits) * sum(encoded.reviews), "events") as bar:
         for split in splits:
             night = encoded.night if split == TRAIN else None
-            workflow = samples_of(split, parameters, encoded.cuts, encoded.pool, encoded.night)
+            workflow = samples_of(split, parameters, encoded.cuts, encoded.pool, encoded.has_kinds, encoded.night)
             targets = targets_of(split, parameters, encoded.cuts)
             (output / split).mkdir()
             task = delayed(write_samples, pure=False)

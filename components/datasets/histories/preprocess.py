@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from components.datasets.definition import READING, PreprocessJob, UserHistories
 from components.datasets.histories.filters import FIRST_DAY, PASSES, report, without_days
-from components.datasets.histories.kinds import EVERY_KIND, Kinds
+from components.datasets.histories.kinds import EVERY_KIND, KIND, Kinds
 from components.datasets.histories.parameters import LAST_ITEM
 from components.datasets.histories.sample_files import SAMPLE
 from components.datasets.histories.sorting import NO_CATEGORY, user_histories, user_runs, write_items
 from components.datasets.parameters import PreprocessParameters
 from components.feature_spec.event_columns import with_events
-from components.feature_spec.positional import positional_spec, with_days, with_weights
+from components.feature_spec.positional import positional_spec, with_days, with_kind, with_weights
 from components.feature_spec.spec import FILENAME
 from components.parameters import as_plain, parameters_of
 from components.progress import warn
@@ -118,7 +118,9 @@ def write_data(
         _warn_of_lacking(reviews, sum(part.with_category for part in histories))
         if parameters.split == LAST_ITEM:
             _warn_of_ties(reviews, sum(part.tied for part in histories))
-        encoded = encode_histories(workers, histories, earlier, grown, parameters, job.folder, scratch, read.reviews)
+        encoded = encode_histories(
+            workers, histories, read.kinds, earlier, grown, parameters, job.folder, scratch, read.reviews
+        )
         left_out = None if encoded.cuts else count_left_out(workers, encoded, parameters)
         samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
 
@@ -144,6 +146,9 @@ def write_data(
         spec = with_events(spec, encoded.columns)
     if weights := weight_column(parameters, encoded.night):
         spec = with_weights(spec, weights, parameters.has_windows)
+    if encoded.has_kinds:
+        read.kinds.write(job.folder)
+        spec = with_kind(spec, KIND, len(read.kinds.names))
     (job.folder / FILENAME).write_text(spec.to_yaml())
     return {
         **samples,

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.lib.stride_tricks import sliding_window_view
 
+from components.datasets.histories.kinds import KIND
 from components.datasets.histories.negatives import Negatives
 from components.datasets.histories.sorting import CONTEXT, NEW, TARGET, first_of_day
 from components.datasets.histories.splits import TEST, TRAIN, VALIDATION, Cuts, Events, Night, Targets
@@ -29,11 +30,13 @@ _STREAMS = {TRAIN: 0, TEST: 1, VALIDATION: 2}
 _LISTS = {"item_list": np.int32, "cat_list": np.int32, "time_list": np.int64, "flags_list": np.int8}
 
 
-def histories_schema(columns: Sequence[EventColumn], weighs_targets: bool) -> Schema:
+def histories_schema(columns: Sequence[EventColumn], weighs_targets: bool, has_kinds: bool) -> Schema:
     """The schema of encoded histories."""
     lists: dict[str, Any] = _LISTS | {f"{column.field}_list": np.int32 for column in columns}
     if weighs_targets:
         lists["weight_list"] = np.float32
+    if has_kinds:
+        lists[f"{KIND}_list"] = np.int8
     return Schema(
         [
             ColumnSchema("user_key", dtype=np.int64),
@@ -44,13 +47,19 @@ def histories_schema(columns: Sequence[EventColumn], weighs_targets: bool) -> Sc
 
 
 def samples_of(
-    split: str, parameters: PreprocessReviews, cuts: Cuts | None, pool: Path, night: Night | None = None
+    split: str,
+    parameters: PreprocessReviews,
+    cuts: Cuts | None,
+    pool: Path,
+    has_kinds: bool,
+    night: Night | None = None,
 ) -> Workflow:
     """The workflow from encoded histories to the samples of a split.
 
     Args:
         split: TRAIN, VALIDATION or TEST.
         cuts: of a split by time; None for the last items of each user.
+        has_kinds: whether the histories have the kinds of events, and the samples those of their targets.
         night: what trains; None is everything.
     """
     before = {TRAIN: cuts.train_end, VALIDATION: cuts.test_begin, TEST: None}[split] if cuts else None
@@ -75,9 +84,10 @@ def samples_of(
         has_days=parameters.has_days,
         columns=parameters.event_columns,
         weight=weight_column(parameters, night),
+        has_kinds=has_kinds,
         night=night if split == TRAIN else None,
     )
-    schema = histories_schema(parameters.event_columns, parameters.weighs_targets)
+    schema = histories_schema(parameters.event_columns, parameters.weighs_targets, has_kinds)
     return Workflow(schema.column_names >> cut).fit_schema(schema)
 
 
@@ -168,6 +178,7 @@ class CutSamples(ops.Operator):
         columns: of the events.
         weight: WEIGHT to write how much each target counts, WEIGHTS for the items of its history before it, too; empty
             for neither. Without weights in the input each counts 1.
+        has_kinds: whether to write the kind of the target's event, which the negative shares.
         night: what trains; None is everything.
     """
 
@@ -181,10 +192,11 @@ class CutSamples(ops.Operator):
         has_days: bool,
         columns: Sequence[EventColumn],
         weight: str,
+        has_kinds: bool,
         night: Night | None,
     ) -> None:
         super().__init__()
-        self.columns, self.weight, self.night = tuple(columns), weight, night
+        self.columns, self.weight, self.has_kinds, self.night = tuple(columns), weight, has_kinds, night
         self.targets, self.negatives, self.length = targets, negatives, length
         self.has_negatives, self.ends_with_day, self.has_days = has_negatives, ends_with_day, has_days
 
@@ -244,6 +256,8 @@ class CutSamples(ops.Operator):
             if not self.ends_with_day:
                 values = _days_before(owner[context], times[context], before[rows], self.length)
             out["days_sequence"] = list_column(values)
+        if self.has_kinds:
+            out[KIND] = _flat_lists(df[f"{KIND}_list"])[0][rows].astype(np.int8)
         return out
 
     def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
@@ -262,6 +276,7 @@ class CutSamples(ops.Operator):
                     if self.weight == WEIGHTS
                     else []
                 ),
+                *([ColumnSchema(KIND, dtype=np.int8)] if self.has_kinds else []),
             ]
         )
 

@@ -53,6 +53,7 @@ HISTORY = pa.schema(
         ("time", pa.int64()),
         ("flags", pa.int8()),
         ("weight", pa.float32()),
+        ("kind", pa.int8()),
     ]
 )
 # Flags of a review: new to the user, as no history before it has the item; a target by its kind; in later histories.
@@ -231,6 +232,7 @@ def write_histories(users: KeyRange, items: Path, selection: Selection, output: 
         reviews["unixReviewTime"],
         pa.array((NEW * is_new + TARGET * is_target + CONTEXT * is_context + held_out).astype(np.int8)),
         reviews["weight"],
+        reviews["kind"],
     ]
     further = [field for field in reviews.schema if field.name not in ("user_key", *EVENT.names)]
     columns += [reviews[field.name] for field in further]

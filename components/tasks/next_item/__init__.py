@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-USER, HISTORY, POPULARITY, KNOWN = "user", "history_length", "popularity", "known_user"
+USER, HISTORY, POPULARITY, KNOWN, KIND = "user", "history_length", "popularity", "known_user", "target_kind"
 NDCG = Metric("ndcg", "NDCG@K", k="list_length")
 HIT_RATE = Metric("hr", "HR@K", k="list_length")
 # The model's output that the task reads: the rank of the target among all items, from 1.
@@ -114,6 +114,7 @@ TASK = TaskDefinition(
         Kept(KNOWN, Channel.USER, trained=True, exact_only=True),
         Kept(HISTORY, Channel.POSITIVE, counted=True, exact_only=True),
         Kept(POPULARITY, Channel.TARGET, trained=True, exact_only=True),
+        Kept(KIND, Channel.KIND, named=True, exact_only=True),
     ),
     serve=_serve,
     streaming=Lazy("components.tasks.next_item.streaming:RankMetrics"),

@@ -15,6 +15,7 @@ from components.tasks.controls import Intervals, mean_intervals, measure_control
 from components.tasks.definition import Measured
 from components.tasks.next_item import (
     HISTORY,
+    KIND,
     KNOWN,
     NDCG,
     POPULARITY,
@@ -49,19 +50,22 @@ def measure(scores: Scores, parameters: NextItemEvaluation) -> Measured:
         metrics |= mean_interval(values, samples=RESAMPLES, clusters=users).metrics(f"test_{name}")
     if scores.controlled is not None and chosen_samples(scores.controlled.model).any():
         metrics |= measure_controls(scores.controlled, NDCG, partial(gain_intervals, k))
-    groups = measure_groups({name: values[chosen] for name, values in scores.kept.items()}, ranks, k)
+    groups = measure_groups({name: values[chosen] for name, values in scores.kept.items()}, ranks, k, scores.names)
     found = [float(hits(ranks, length).mean()) for length in _LENGTHS]
     series = {"hr_by_k/hr": list(zip(_LENGTHS, found, strict=True))}
     return Measured(metrics | groups, {"hits": {"k": list(_LENGTHS), "model": found}}, series)
 
 
-def measure_groups(kept: Mapping[str, np.ndarray], ranks: np.ndarray, k: int) -> dict[str, Any]:
-    """NDCG@K and HR@K by length of the history, by popularity of the chosen item in the training data, and of users
-    that the training knows and of new ones, and of those with ids of last night; and the shares of new items and
-    users.
+def measure_groups(
+    kept: Mapping[str, np.ndarray], ranks: np.ndarray, k: int, names: Mapping[str, Mapping[int, str]]
+) -> dict[str, Any]:
+    """NDCG@K and HR@K by length of the history, by popularity of the chosen item in the training data, by kind of the
+    event, and of users that the training knows and of new ones, and of those with ids of last night; and the shares of
+    new items and users.
 
     Args:
         kept: the task's columns of the samples with a chosen item.
+        names: see ``Scores``.
     """
     metrics: dict[str, Any] = {}
     for name, bounds in ((HISTORY, lambda values: HISTORY_BOUNDS), (POPULARITY, popularity_bounds)):
@@ -78,6 +82,12 @@ def measure_groups(kept: Mapping[str, np.ndarray], ranks: np.ndarray, k: int) ->
         metrics["test_new_users"] = float(is_new.mean())
         users = (("returning", ~is_new), ("new", is_new))
         metrics["by_user"] = [{"users": name, **_group(kept, ranks, of, k)} for name, of in users if of.any()]
+    if KIND in kept:
+        kinds, rows = np.unique(kept[KIND], return_counts=True)
+        metrics["by_kind"] = [
+            {"kind": names[KIND].get(each, "no kind"), **_group(kept, ranks, kept[KIND] == each, k)}
+            for each in kinds[np.argsort(-rows, kind="stable")].tolist()
+        ]
     if ADMITTED in kept:
         groups = [(title, kept[ADMITTED] == value) for value, title in ADMITTED_TITLES.items()]
         metrics["by_new_ids"] = [{"category": title, **_group(kept, ranks, of, k)} for title, of in groups if of.any()]
@@ -85,16 +95,12 @@ def measure_groups(kept: Mapping[str, np.ndarray], ranks: np.ndarray, k: int) ->
 
 
 def _group(kept: Mapping[str, np.ndarray], ranks: np.ndarray, rows: np.ndarray, k: int) -> dict[str, Any]:
-    """The metrics of some samples; low and high are None without an interval."""
-    gains = discounted_gains(ranks[rows], k)
-    ends = mean_interval(gains, samples=RESAMPLES, clusters=kept[USER][rows] if USER in kept else None).metrics("")
-    return {
-        "rows": len(gains),
-        "ndcg": float(gains.mean()),
-        "low": ends["_low"],
-        "high": ends["_high"],
-        "hr": float(hits(ranks[rows], k).mean()),
-    }
+    """The metrics of some samples; the ends of an interval are None without one."""
+    users = kept[USER][rows] if USER in kept else None
+    gains = mean_interval(discounted_gains(ranks[rows], k), samples=RESAMPLES, clusters=users).metrics("ndcg")
+    found = mean_interval(hits(ranks[rows], k), samples=RESAMPLES, clusters=users).metrics("hr")
+    ends = {"low": gains.pop("ndcg_low"), "high": gains.pop("ndcg_high")}
+    return {"rows": int(rows.sum()), **gains, **ends, **found}
 
 
 def gain_intervals(k: int, scores: Scores, others: Sequence[np.ndarray]) -> Intervals:

@@ -13,7 +13,15 @@ from components.tasks.controls import BASELINE, RECENT_POPULARITY, against_basel
 from components.tasks.definition import Measured
 from components.tasks.next_item import COUNT_PAIRS, NDCG
 from components.tasks.next_item.baselines import POPULARITY
-from components.tasks.report import Control, controls_section, interval_card, range_figures, simple_rule, true_figure
+from components.tasks.report import (
+    Control,
+    controls_section,
+    interval_card,
+    range_figures,
+    simple_rule,
+    true_figure,
+    with_interval,
+)
 
 _CONTROLS = {
     BASELINE: Control(
@@ -93,6 +101,7 @@ def _groups(metrics: Mapping[str, Any]) -> Section:
         "than two groups.",
         [
             *_users(metrics.get("by_user") or (), metrics["test_list_length"]),
+            *_kinds(metrics.get("by_kind") or (), metrics["test_list_length"]),
             *_new_ids(metrics.get("by_new_ids") or (), metrics["test_list_length"]),
             *range_figures(
                 metrics.get("by_popularity") or (),
@@ -119,6 +128,11 @@ def _users(groups: Sequence[Mapping[str, Any]], k: int) -> Iterator[Figure]:
     yield from _named_groups("Returning and new users", "users", groups, k, note)
 
 
+def _kinds(groups: Sequence[Mapping[str, Any]], k: int) -> Iterator[Figure]:
+    note = "The kind of the event by which the item was chosen, such as a view or a purchase."
+    yield from _named_groups("Kinds of events", "kind", groups, k, note)
+
+
 def _new_ids(groups: Sequence[Mapping[str, Any]], k: int) -> Iterator[Figure]:
     note = "Samples whose user, item or category got its row of an embedding table last night, and all others."
     yield from _named_groups(f"NDCG@{k} on newly admitted ids", "category", groups, k, note)
@@ -132,8 +146,8 @@ def _named_groups(title: str, name: str, groups: Sequence[Mapping[str, Any]], k:
         (
             group[name],
             f"{group['rows']:,}",
-            f"{group['ndcg']:.4f}" + ("" if group["low"] is None else f" ({group['low']:.4f} to {group['high']:.4f})"),
-            f"{group['hr']:.3f}",
+            with_interval({**group, "ndcg_low": group["low"], "ndcg_high": group["high"]}, "ndcg"),
+            with_interval(group, "hr", ".3f"),
         )
         for group in groups
     ]

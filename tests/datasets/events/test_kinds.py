@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.feature_spec import Channel, load_feature_spec
+from components.feature_spec.values import names_of
 from components.steps.catalog import STEPS
 from tests.datasets.amazon_reviews.raw import named
 from tests.datasets.events.test_events import DAY, csv, error_of, made
@@ -85,11 +86,34 @@ def test_negatives_follow_targets_of_their_kinds(tmp_path: Path) -> None:
         assert negative["item"] not in (*positive["item_sequence"], positive["item"])
 
 
-def test_kinds_that_no_parameter_names_change_nothing(tmp_path: Path) -> None:
+def test_kinds_that_no_parameter_names_add_a_column_that_no_model_reads(tmp_path: Path) -> None:
     with_kinds = made(tmp_path / "with", {"e.csv": csv(EVENTS, HEADER)})
     without = made(tmp_path / "without", {"e.csv": csv((event[:3] for event in EVENTS), "user,item,timestamp")})
     for split in ("train", "test"):
-        assert pq.read_table(with_kinds / split).equals(pq.read_table(without / split))
+        assert pq.read_table(with_kinds / split).drop_columns("kind").equals(pq.read_table(without / split))
+
+
+@pytest.mark.parametrize("negatives", ["none", "popularity"])
+def test_a_sample_tells_the_kind_of_its_target(tmp_path: Path, negatives: str) -> None:
+    # Half of the events have no kind.
+    rows = [(*event[:3], event[3] if number % 2 else "") for number, event in enumerate(EVENTS)]
+    given = {"seen_items": "keep", "negatives": negatives, "max_sequence_length": 40}
+    found = made(tmp_path, {"e.csv": csv(rows, HEADER)}, **given)
+    spec = load_feature_spec(found)
+    assert spec.channels[Channel.KIND] == ("kind",)
+    kinds = names_of(spec, "kind", np.arange(4)) | {0: ""}
+    by_place = {(user, (time // DAY) % 40): kind for user, _, time, kind in rows}
+    told = named(found, "train") + named(found, "test")
+    assert len(told) == 40 * 11 * (1 if negatives == "none" else 2)
+    for row in told:
+        assert kinds[row["kind"]] == by_place[row["uid"], sum(item is not None for item in row["item_sequence"])]
+
+
+@pytest.mark.parametrize("given", [{"target_kinds": "purchase"}, {"kind_column": ""}])
+def test_targets_of_one_kind_or_of_none_are_not_told_apart(tmp_path: Path, given: dict[str, Any]) -> None:
+    found = made(tmp_path, {"e.csv": csv(EVENTS, HEADER)}, **given)
+    assert Channel.KIND not in load_feature_spec(found).channels
+    assert "kind" not in pq.read_schema(next((found / "test").iterdir())).names
 
 
 def test_the_filters_tell_what_kinds_take(tmp_path: Path) -> None:
@@ -134,8 +158,8 @@ def test_negatives_are_drawn_by_the_weights_of_their_events(tmp_path: Path, nega
 
 def test_a_column_of_weights_counts_as_weights_of_kinds_do(tmp_path: Path) -> None:
     by_kind = made(tmp_path / "kinds", {"e.csv": csv(EVENTS, HEADER)}, **WEIGHED)
-    rows = [(user, item, time, WEIGHTS[kind]) for user, item, time, kind in EVENTS]
-    by_column = made(tmp_path / "column", {"e.csv": csv(rows, "user,item,timestamp,amount")}, weight_column="amount")
+    rows = [(*event, WEIGHTS[event[3]]) for event in EVENTS]
+    by_column = made(tmp_path / "column", {"e.csv": csv(rows, f"{HEADER},amount")}, weight_column="amount")
     for folder in ("train", "test", "vocabulary"):
         for path in (by_kind / folder).iterdir():
             assert pq.read_table(path).equals(pq.read_table(by_column / folder / path.name))
