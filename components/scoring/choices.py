@@ -59,9 +59,9 @@ def choices_in(spec: FeatureSpec, users: int, split: str = TEST) -> Choices:
         events = found[near] if events is None else np.concatenate([events, found[near]])
         held, counts = np.unique(keys, return_counts=True)
         order = np.argsort(hashes(held), kind="stable")
-        fitting = np.count_nonzero(np.cumsum(counts[order])[:users] <= _MOST)
-        if len(held) > max(fitting, 1):
-            largest = hashes(held[order])[max(fitting, 1) - 1]
+        fitting = max(1, int(np.count_nonzero(np.cumsum(counts[order])[:users] <= _MOST)))
+        if len(held) > fitting:
+            largest = hashes(held[order])[fitting - 1]
             near = hashes(keys) <= largest
             keys, ids, events = keys[near], ids[near], events[near]
     if events is None or not len(events):

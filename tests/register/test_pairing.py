@@ -208,6 +208,7 @@ def test_the_register_step_pairs_its_model_with_the_other_stage(shop: Path, stor
     parameters = STEPS["register"].of(
         **{"registered_model": "paired ranker", "experiment": "pairs", "run_id": "step", "pair_with": "retriever"},
         **{"registered_pair": "of the step", "require_baseline": False, "auc_floor": 0.0, "bootstrap_samples": 100},
+        pair_may_be_level=True,
     )
     folders = {"tfrecord": shop / "clicks", "model": shop / "ranker", "evaluation": shop / "evaluation"}
     said = register(parameters, **folders, registration=tmp_path / "registration")["summary"]
@@ -249,7 +250,7 @@ def test_a_second_stage_that_makes_the_lists_worse_is_not_promoted(shop: Path, s
     assert isinstance(pair, Registered) and aliases(store, "spoilt") == {"challenger": 1}
     # Of the last items, which are retrieved, it lists the first ones, and users chose the last twelve.
     assert pair.decision.score == 0
-    assert "but its order is worse by 0.3" in pair.decision.reason
+    assert "its order is worse by 0.3" in pair.decision.reason
     assert pair.decision.reason.endswith("than that of its first stage alone.")
 
 
@@ -273,7 +274,7 @@ def test_the_validation_split_weighs_two_stages_that_know_different_items(shop: 
     make_known_model(shop / "odd", data, ODD)
     for name in ("even", "odd"):
         add_version(shop, name, name)
-    named = {"registered_model": "odd", "pair_with": "even", "pair_retrieve": len(NAMES)}
+    named: dict[str, Any] = {"registered_model": "odd", "pair_with": "even", "pair_retrieve": len(NAMES)}
     pair = pair_up(shop, "weighed", records="weighed", **named)
     assert isinstance(pair, Registered) and pair.decision.alias == "champion"
     # All four are among the first four, and three of four were behind items that a stage does not know.
