@@ -38,7 +38,7 @@ def main() -> None:
     choices = choices_in(spec, options.users, options.on)
     of_order = choices_in(spec, options.users, VALIDATION) if VALIDATION in spec.sources else None
     if options.on == VALIDATION:
-        is_half = hashes(choices.owners + 1) % 2 == 0
+        is_half = hashes(choices.owners) % 2 == 0
         choices, of_order = _of(choices, ~is_half), _of(choices, is_half)
     ranker, retriever = (Catalogue(load_raw_model(folder)) for folder in (options.ranker, options.retriever))
     ways: dict[str, Catalogue] = {"retriever alone": retriever}
