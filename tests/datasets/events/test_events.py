@@ -95,7 +95,7 @@ def test_the_names_of_columns_are_read_from_the_start_of_a_table(
     monkeypatch.setattr(workflow_tables, "_plain", counting)
     layout, stated = Layout(",", (), ()), Stated("", "", "")
     names = [columns_of(tmp_path / "day.csv", layout, stated)]
-    assert read[0] < (tmp_path / "day.csv").stat().st_size / 4
+    assert read[0] < (tmp_path / "day.csv").stat().st_size / 3  # Arrow reads 35 blocks ahead at most: 2.3 of 9 MB
     names.append(columns_of(tmp_path / "long.csv", layout, stated))
     assert names == [["user", "item", "timestamp"]] * 2
 
