@@ -113,7 +113,8 @@ def hashes_of(column: pa.ChunkedArray) -> np.ndarray:
         return np.asarray(hashed[pc.fill_null(encoded.indices, len(names)).to_numpy()])
     absent = pc.is_null(column).to_numpy() if column.null_count else None
     filled = column.fill_null(0) if column.null_count else column
-    hashed = _mixed(np.ascontiguousarray(filled.to_numpy()).astype(np.float64 if _is_float(column) else np.int64))
+    kind = np.float64 if pa.types.is_floating(column.type) else np.int64
+    hashed = _mixed(np.ascontiguousarray(filled.to_numpy()).astype(kind))
     return hashed if absent is None else np.where(absent, _NULL, hashed)
 
 
@@ -123,10 +124,6 @@ def row_hashes(columns: list[np.ndarray]) -> np.ndarray:
     for column in columns[1:]:
         hashed = _mixed(hashed * np.uint64(31) + column)
     return hashed
-
-
-def _is_float(column: pa.ChunkedArray) -> bool:
-    return bool(pa.types.is_floating(column.type))
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:

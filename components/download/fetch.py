@@ -80,7 +80,7 @@ class Fetcher:
         Raises:
             KfrecError: a file is missing, damaged or truncated at the source, or the source does not answer.
         """
-        infos = [self._stat(name) for name in names]
+        infos = [self.retry.call(self.store.url(name), self.store.stat, name) for name in names]
         existing = [self._existing_file(info) for info in infos]
         missing = [info for info, path in zip(infos, existing, strict=True) if path is None]
         if missing:
@@ -106,9 +106,6 @@ class Fetcher:
                 copy_file(path, target / local)
             origins[local] = origin_of(self.store.url(info.name), info)
         return origins
-
-    def _stat(self, name: str) -> ObjectInfo:
-        return self.retry.call(self.store.url(name), self.store.stat, name)
 
     def _existing_file(self, info: ObjectInfo) -> Path | None:
         """The complete file if it need not be fetched: from the source's folder, the cache or the earlier output."""

@@ -1,11 +1,13 @@
 """The category of each item: vocabulary/catalogue.parquet, which preprocessing of users' histories writes.
 
-It encodes raw rows at serving time, and tells models the categories of items that no sample at hand has.
+It encodes raw rows at serving time, and tells models the categories of items that no sample at hand has. Beside it,
+vocabulary/titles.parquet has the titles of items for people, if there are any.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +16,14 @@ import pyarrow.parquet as pq
 from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 from components.feature_spec.spec import FeatureSpec
+from components.feature_spec.values import read_bounded
 from components.feature_spec.vocabulary import VOCABULARY, Vocabulary
 
-CATALOGUE = f"{VOCABULARY}/catalogue.parquet"
+CATALOGUE, TITLES = f"{VOCABULARY}/catalogue.parquet", f"{VOCABULARY}/titles.parquet"
 # Category of items without reviews, which only an earlier vocabulary has.
 NONE = 0
+# Characters of a title; the rest is cut off.
+_LONGEST_TITLE = 80
 
 
 def read_catalogue(folder: Path) -> np.ndarray | None:
@@ -61,3 +66,24 @@ def categories_by_item(spec: FeatureSpec, items: Vocabulary, categories: Vocabul
     found[items.unknown] = categories.unknown
     found[0] = 0
     return found
+
+
+def shown_title(value: Any) -> str | None:
+    """A title of the raw data as it is kept, in one line; None for what is no text."""
+    title = " ".join(value.split())[:_LONGEST_TITLE] if isinstance(value, str) else ""
+    return title.encode(errors="replace").decode() or None
+
+
+def read_titles(folder: Path) -> pa.Table:
+    """Columns item, as in the raw data, and title, large strings; without rows if there is no file.
+
+    Raises:
+        KfrecError: the file is damaged.
+    """
+    require_listed(folder, [TITLES])
+    try:
+        return read_bounded(folder / TITLES, ["item", "title"])
+    except FileNotFoundError:
+        return pa.table({name: pa.array([], pa.large_string()) for name in ("item", "title")})
+    except (pa.ArrowException, KeyError) as error:
+        raise KfrecError(f"{folder / TITLES}: no titles of items ({str(error).splitlines()[0]}); restore it") from None

@@ -1,4 +1,4 @@
-"""The interface of a model."""
+"""The interfaces of a model and of an optimizer."""
 
 from __future__ import annotations
 
@@ -308,3 +308,27 @@ def _name_of(model: Model, method: str) -> str:
 def _described(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return f"a {type(value).__name__}" + ("" if shape is None else f" of shape {shape}")
+
+
+class Optimizer(Protocol):
+    """The interface of an optimizer, a ``tf.Module`` with checkpointed variables.
+
+    Attributes:
+        name: such as "adam".
+        keeps_sparse: whether rows missing from a sparse gradient stay unchanged.
+        takes_scaling: optional; ``apply`` takes a ``components.models.ops.scaling.Scaling`` as second argument,
+            and gradients of a skipped step may not be finite. Otherwise mixed precision costs a pass over the
+            gradients, and a condition for which the host waits for the device.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def keeps_sparse(self) -> bool: ...
+
+    def build(self, variables: Sequence[tf.Variable]) -> None:
+        """Creates the state for ``variables``, before a checkpoint is restored or a step is compiled."""
+
+    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
+        """Applies one step. A gradient is a tensor or ``tf.IndexedSlices``, possibly with repeated rows."""

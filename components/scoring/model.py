@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,7 +27,6 @@ from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.vocabulary import VOCABULARY
 from components.scoring.operations import require_harmless
-from components.scoring.quiet import import_tensorflow
 from components.scoring.signature import Output, damaged, read_signature
 
 SAVED_MODEL = "saved_model"
@@ -46,6 +46,26 @@ MODEL_FILES = (SAVED_MODEL, FILENAME, VOCABULARY, SIDE_TABLES, "parameters.json"
 _RETRIEVAL = (USER_VECTORS, TARGET_VECTORS, ITEM_SCORES)
 _PART, _PART_OF_A_GPU = 2048, 1 << 16
 T = TypeVar("T")
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow, unless it has been, without what it says on standard error meanwhile.
+
+    Since 2.21 it writes its notes on the processor before its log is set up, whatever ``TF_CPP_MIN_LOG_LEVEL`` says. An
+    import that fails raises its error as ever.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if "tensorflow" in sys.modules:
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        import tensorflow  # noqa: F401
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 class NotFinite(KfrecError):

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from components.feature_spec import Channel, FeatureSpec
+from components.feature_spec.catalogue import read_titles
 from components.feature_spec.values import names_of, read_values
 from components.progress import progress
 from components.scoring.catalogue import Catalogue
@@ -108,17 +109,23 @@ def rank_test_users(
 
 
 def _named(spec: FeatureSpec, catalogue: Catalogue) -> Callable[[np.ndarray], list[str]]:
-    """A function from places in the catalogue to items as in the raw data, with their categories if they have some."""
+    """A function from places in the catalogue to items as in the raw data, with their titles, else their categories."""
     categories, of_items = catalogue.known_categories, spec.channel(Channel.TARGET)
-    titles = {}
+    of_category = {}
     if categories is not None and len(of_items) > 1:
-        titles = names_of(spec, of_items[1].name, np.unique(categories))
+        of_category = names_of(spec, of_items[1].name, np.unique(categories))
+    known = read_titles(spec.folder)
+    titles = known["title"].take(pc.index_in(catalogue.names, value_set=known["item"]))
 
     def named(places: np.ndarray) -> list[str]:
         found = []
         for place in places.tolist():
-            name = _NO_NAME if place == _NOWHERE else catalogue.names[place].as_py()
-            title = None if place == _NOWHERE or categories is None else titles.get(int(categories[place]))
+            if place == _NOWHERE:
+                found.append(_NO_NAME)
+                continue
+            name, title = catalogue.names[place].as_py(), titles[place].as_py()
+            if title is None and categories is not None:
+                title = of_category.get(int(categories[place]))
             found.append(f"{name} ({title})" if title else name)
         return found
 

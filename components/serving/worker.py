@@ -23,7 +23,7 @@ import uvicorn
 from components.crash import describe_exception
 from components.errors import KfrecError
 from components.lifetime import end_with_parent
-from components.scoring.quiet import import_tensorflow
+from components.scoring.model import import_tensorflow
 from components.served_rows.log import ServedLog, opened
 from components.serving.counters import Counters
 

@@ -59,13 +59,14 @@ def reference() -> str:
         own = [_with_default(parameter, defaults) for parameter in parameters_of(model.parameters)]
         own += _of_steps({**defaults, **model.local_defaults}, defaults)
         sections.append(_section(f"model {name}", text, own, {**defaults, **model.local_defaults}))
+    of_train = {parameter.name for parameter in parameters_of(STEPS["train"].own)}
     sections.append(
         _section(
             "the training worker",
             "`python -m components.train.worker --dataset_dir FOLDER`: one Horovod process, started by the train step, "
             "by `horovodrun`, by `mpirun`, or alone. It takes the train step's parameters, except those that say how "
             "to start it, and these:",
-            [p for p in parameters_of(WorkerParameters) if p.name not in _names("train")],
+            [p for p in parameters_of(WorkerParameters) if p.name not in of_train],
             {},
         )
     )
@@ -80,10 +81,6 @@ def _form() -> str:
 def _of_every(steps: Mapping[str, Sequence[Parameter]]) -> list[Parameter]:
     """The parameters of several steps, each once."""
     return list({parameter.pipeline_name: parameter for own in steps.values() for parameter in own}.values())
-
-
-def _names(step: str) -> set[str]:
-    return {parameter.name for parameter in parameters_of(STEPS[step].own)}
 
 
 def _of_steps(names: Collection[str], defaults: Mapping[str, Any]) -> list[Parameter]:

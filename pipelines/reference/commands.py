@@ -95,12 +95,9 @@ def _value(action: argparse.Action) -> str:
 def _step(step: Step) -> str:
     folders = {**step.inputs, **step.outputs}
     usage = " ".join([f"python -m components.{step.name}", *(f"--{name} FOLDER" for name in folders), "[options]"])
-    rows = [(f"`--{name} FOLDER`", f"{verb}: {text}") for verb, held in _folders(step) for name, text in held.items()]
+    rows = [(f"`--{name} FOLDER`", f"reads: {text}") for name, text in step.inputs.items()]
+    rows += [(f"`--{name} FOLDER`", f"writes: {text}") for name, text in step.outputs.items()]
     return f"### {step.name}\n\n{step.summary}\n\n    {usage}\n\n{_table(('folder', 'meaning'), rows)}"
-
-
-def _folders(step: Step) -> tuple[tuple[str, dict[str, str]], tuple[str, dict[str, str]]]:
-    return ("reads", dict(step.inputs)), ("writes", dict(step.outputs))
 
 
 def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:

@@ -181,16 +181,12 @@ def load_plan(path: Path) -> Plan:
         Dimension(**search[name]).check(source, known[name])
     katib = typed(f"{path}: katib", plan.katib, Katib)
     try:
-        first = {name: plain(_first_value(Dimension(**entry))) for name, entry in search.items()}
+        dimensions = {name: Dimension(**entry) for name, entry in search.items()}
+        first = {name: plain(each.choices[0] if each.choices else each.low) for name, each in dimensions.items()}
         checked(dict(plan.parameters) | first, plan.pipeline)
     except KfrecError as error:
         raise KfrecError(f"{path}: {error}") from None
     return dataclasses.replace(plan, search=search, katib=katib)
-
-
-def _first_value(dimension: Dimension) -> Any:
-    """Any value of the dimension."""
-    return dimension.choices[0] if dimension.choices else dimension.low
 
 
 def _not_searchable(source: str, name: str, plan: Plan) -> KfrecError:

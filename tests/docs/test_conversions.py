@@ -66,7 +66,10 @@ def test_amazons_later_reviews_get_the_names_of_2014(tmp_path: Path, name: str) 
     (commands,) = (block for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if f" {name} " in block)
     meta, item, category = ITEMS[name]
     write(tmp_path / name, [REVIEWS[name]])
-    write(tmp_path / meta, [{item: "B1", category: ["Books", "Poetry"]}, {item: "B2", category: []}, {item: "B3"}])
+    write(
+        tmp_path / meta,
+        [{item: "B1", "title": "Odes", category: ["Books", "Poetry"]}, {item: "B2", category: []}, {item: "B3"}],
+    )
     (tmp_path / "FOLDER").mkdir()
     run(commands, tmp_path)
     (reviews,), (items,) = ((tmp_path / "FOLDER").glob(pattern) for pattern in ("reviews_*.json*", "meta_*.json*"))
@@ -75,4 +78,8 @@ def test_amazons_later_reviews_get_the_names_of_2014(tmp_path: Path, name: str) 
     )
     assert not bad and not others
     assert table.to_pylist()[0]["reviewerID"] == "A1" and table.to_pylist()[0]["asin"] == "B1"
-    assert [list(row.values()) for row in described.to_pylist()] == [["B1", "Poetry"], ["B2", None], ["B3", None]]
+    assert [list(row.values()) for row in described.to_pylist()] == [
+        ["B1", "Poetry", "Odes"],
+        ["B2", None, None],
+        ["B3", None, None],
+    ]

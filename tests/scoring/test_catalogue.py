@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from components.artifacts import adopt
@@ -16,6 +17,7 @@ from components.datasets.histories.catalogue import Popularity as PopularityOfPa
 from components.datasets.histories.catalogue import write_catalogue
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
+from components.feature_spec.catalogue import TITLES
 from components.scoring import load_raw_model, scoring_translation
 from components.scoring.catalogue import LIFT, LIKELIHOOD, NEW_ITEM, POPULAR, UNKNOWN_ITEM, UNSEEN, Catalogue
 from components.scoring.choices import choices_in, ranks_of
@@ -240,6 +242,19 @@ def test_a_test_users_target_has_its_place_in_the_recommended_list(make: Callabl
     assert shown <= {(rank, *(NAMES[place] for place in places)) for rank, places in zip(wanted, lists, strict=True)}
     # B001 is the most popular item.
     assert ranked.popularity_lists is not None and set(ranked.popularity_lists[:, 0]) <= {1, 2}
+
+
+def test_example_lists_show_items_by_their_titles(make: Callable[..., Path], tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", rows=12, label=1, dataset="amazon_reviews")
+    titled = NAMES[::2]
+    pq.write_table(pa.table({"item": titled, "title": [f"Title of {name}" for name in titled]}), data / TITLES)
+    adopt(data)
+    raw = load_raw_model(make() / "model")
+    ranked = rank_test_users(load_feature_spec(data), raw, {}, users=12, scores=10**6, top=20)
+    assert ranked is not None
+    shown = {item for each in ranked.examples for item in (*each.history, each.chosen, *each.listed)}
+    assert shown <= {f"{name} (Title of {name})" if name in titled else name for name in NAMES}
+    assert len(shown) > 30
 
 
 @pytest.mark.parametrize("seen_items", ["", "exclude", "keep"])

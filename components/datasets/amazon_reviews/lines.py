@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from components.datasets.histories.sorting import ITEM, REVIEW
+from components.feature_spec.catalogue import shown_title
 from components.workflows.quarantine import ARRAY, BadLine
 from components.workflows.text_blocks import Block, table_of
 
@@ -41,9 +42,12 @@ _LIST = rf"(?:\[(?:'{_PLAIN}*', ?)*(?:'{_PLAIN}*')?\]|\[(?:{_ATOM}(?:, ?{_ATOM})
 _LISTS = rf"\[(?:{_LIST}(?:, ?{_LIST})*)?\]"
 _FLAT = rf"(?:{_ATOM}|{_LIST})"
 _DICT = rf"\{{(?:{_TEXT}: ?{_FLAT}(?:, ?{_TEXT}: ?{_FLAT})*)?\}}"
-_OTHER_KEY = rf"'(?!asin'|categories'){_PLAIN}*'"
+_OTHER_KEY = rf"'(?!asin'|categories'|title'){_PLAIN}*'"
 # A group inside a repetition keeps its last match, as a dictionary keeps the last of equal keys.
-_ENTRY = rf"(?:'asin': ?'({_PLAIN}+)'|'categories': ?({_LISTS})|{_OTHER_KEY}: ?(?:{_ATOM}|{_LISTS}|{_LIST}|{_DICT}))"
+_ENTRY = (
+    rf"(?:'asin': ?'({_PLAIN}+)'|'categories': ?({_LISTS})|'title': ?({_TEXT})|"
+    rf"{_OTHER_KEY}: ?(?:{_ATOM}|{_LISTS}|{_LIST}|{_DICT}))"
+)
 _PLAIN_LINE = re.compile(rf"\{{(?:{_ENTRY}(?:, ?|(?=\}})))+\}}")
 
 
@@ -171,35 +175,38 @@ def _whole_number(fields: dict[str, Any], name: str) -> int:
 
 
 def parse_items(block: Block) -> tuple[pa.Table, list[BadLine]]:
-    """Asin and category of each item in a block, and the malformed lines.
+    """Asin, category and title of each item in a block, and the malformed lines.
 
-    The category is the last entry of the first path of ``categories``, null if there is none. Both are valid names; see
-    ``check_name``.
+    The category is the last entry of the first path of ``categories``, null if there is none. The asin and the category
+    are valid names; see ``check_name``.
     """
     rows, bad = block.parsed(_item)
     return table_of(rows, ITEM), bad
 
 
-def _item(line: bytes) -> tuple[str, str | None]:
+def _item(line: bytes) -> tuple[str, str | None, str | None]:
     text, is_utf8 = decode(line)
-    asin, category = parse_item(text.strip())
+    asin, category, title = parse_item(text.strip())
     check_name(asin, "asin", is_utf8)
     if category is not None:
         check_name(category, "the category", is_utf8)
-    return asin, category
+    return asin, category, shown_title(title)
 
 
-def parse_item(line: str) -> tuple[str, str | None]:
-    """Asin and category of a metadata line without surrounding white space.
+def parse_item(line: str) -> tuple[str, str | None, Any]:
+    """Asin, category and title of a metadata line without surrounding white space.
 
-    The category is the last entry of the first path of ``categories``; None if there is none.
+    The category is the last entry of the first path of ``categories``; None if there is none. The title is what stands
+    there.
 
     Raises:
         ValueError: the line is not item metadata; the message says why.
     """
     plain = _PLAIN_LINE.fullmatch(line)
     if plain and plain[1]:
-        return plain[1], _category_of(plain[2]) if plain[2] else None
+        asin, categories, title = plain.groups()
+        title = ast.literal_eval(title) if title and "\\" in title else title and title[1:-1]
+        return asin, _category_of(categories) if categories else None, title
     if line.startswith("["):
         raise ValueError(ARRAY)
     item = _literal(line)
@@ -208,7 +215,7 @@ def parse_item(line: str) -> tuple[str, str | None]:
     asin = item.get("asin")
     if not asin or not isinstance(asin, str):
         raise ValueError("no asin")
-    return asin, _category(item.get("categories"))
+    return asin, _category(item.get("categories")), item.get("title")
 
 
 class _WithoutNan(ast.NodeTransformer):

@@ -181,12 +181,8 @@ def _lines(impressions: Impressions) -> pa.Table:
     for number, name in enumerate(CATEGORICAL):
         ids = impressions.ids[:, number]
         texts = write_hexadecimal(values_of(number, ids))
-        columns[name] = _with_nulls(texts, ids < 0) if (ids < 0).any() else texts
+        columns[name] = pc.if_else(pa.array(ids < 0), None, texts) if (ids < 0).any() else texts
     return pa.table(columns)
-
-
-def _with_nulls(texts: pa.StringArray, missing: np.ndarray) -> pa.Array:
-    return pc.if_else(pa.array(missing), None, texts)
 
 
 def best_auc(parameters: Any, impressions: int = 1_000_000) -> float:

@@ -17,8 +17,8 @@ from components.parameters import param
 
 # Without the column, every item has one category; another name than this must be there.
 CATEGORY = "category"
-# The same of the kind.
-KIND = "event"
+# The same of the kind and the title.
+KIND, TITLE = "event", "title"
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class EventSampling(GrowingSampling):
     time_column: str = param("timestamp", "Column of the time: seconds, ms, us or ns since 1970, or dates")
     category_column: str = param(
         CATEGORY, "Column of the item's category; if the tables have no column category, all items share one"
+    )
+    title_column: str = param(
+        TITLE,
+        "Column of the item's title, by which the report shows it; empty is none, and so is title, if no table has it",
+        may_be_empty=True,
     )
     kind_column: str = param(
         KIND,

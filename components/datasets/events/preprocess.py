@@ -16,6 +16,7 @@ from components.checks.tables import Profiled, TableProfiler
 from components.datasets.definition import TABLES, PreprocessJob, UserHistories
 from components.datasets.events import CATEGORY as CATEGORY_COLUMN
 from components.datasets.events import KIND as KIND_COLUMN
+from components.datasets.events import TITLE as TITLE_COLUMN
 from components.datasets.events.odd_files import OddFiles, with_content
 from components.datasets.histories.event_ids import read as read_values
 from components.datasets.histories.kinds import MOST_KINDS, NO_KIND, Kinds
@@ -30,6 +31,7 @@ from components.datasets.histories.sorting import (
     in_nanoseconds,
 )
 from components.errors import KfrecError
+from components.feature_spec.catalogue import shown_title
 from components.feature_spec.event_columns import EventColumn
 from components.progress import progress
 from components.workflows.key_runs import KeyRuns
@@ -61,7 +63,6 @@ def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
     parameters: Any = job.parameters
     files = TABLES.files(job.raw)
     tables, odd = with_content(files), OddFiles(files)
-    categories: dict[str, str] = {}
     reader = _Reader(parameters, tables)
     columns = [Profiled("user", CATEGORY, counted=True), Profiled("item", CATEGORY, counted=True)]
     columns.append(Profiled("timestamp", TIME, unit=TICK))
@@ -71,11 +72,9 @@ def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
         for table in tables:
             refused = Quarantine(table, job.folder / "quarantine", parameters.malformed_limit, "events")
             with closing(refused):
-                for events, found in reader.read(table, refused, profiler, bar.advance):
+                for events in reader.read(table, refused, profiler, bar.advance):
                     runs.add(events)
                     odd.add(table, events)
-                    for item, category in found.items():
-                        categories.setdefault(item, category)
             refused.judge(reader.rows_of_table)
             malformed += refused.count
     reader.require_ids()
@@ -83,7 +82,7 @@ def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
         raise KfrecError(f"{tables[0]}: no events in it; check what download fetched")
     odd.warn()
     return Read(
-        "events", "tables", runs, [_items(categories)], tables[0], tables[0], lambda: malformed, reader.chosen_kinds()
+        "events", "tables", runs, [reader.items()], tables[0], tables[0], lambda: malformed, reader.chosen_kinds()
     )
 
 
@@ -96,7 +95,7 @@ class _Reader:
 
     def __init__(self, parameters: Any, tables: Sequence[Path]) -> None:
         self._parameters = parameters
-        places = "user_column, item_column, time_column, category_column, kind_column, weight_column"
+        places = "user_column, item_column, time_column, category_column, title_column, kind_column, weight_column"
         self._columns = parameters.event_columns
         self._stated = Stated(
             f"parameter {places}, event_categories or event_numbers",
@@ -124,9 +123,12 @@ class _Reader:
             )
 
         self._has_category = is_read(parameters.category_column, CATEGORY_COLUMN)
+        self._has_title = is_read(parameters.title_column, TITLE_COLUMN)
         self._has_kind = is_read(parameters.kind_column, KIND_COLUMN)
         if self._has_category:
             read.append(parameters.category_column)
+        if self._has_title:
+            read.append(parameters.title_column)
         if self._has_kind:
             read.append(parameters.kind_column)
         elif named := next((name for name in _OF_KINDS if getattr(parameters, name)), ""):
@@ -138,6 +140,8 @@ class _Reader:
             read.append(parameters.weight_column)
         read += [column.name for column in self._columns]
         self._kinds: dict[str, int] = {}
+        self._categories: dict[str, str] = {}
+        self._titles: dict[str, str] = {}
         self._layout = Layout(delimiter, names, tuple(dict.fromkeys(read)))
         self._times = Times(
             parameters.time_column, parameters.time_format, "parameter time_column", "such as time_format=%d/%m/%Y"
@@ -148,8 +152,8 @@ class _Reader:
 
     def read(
         self, table: Path, refused: Quarantine, profiler: TableProfiler, advance: Callable[[int], None]
-    ) -> Iterator[tuple[pa.Table, Mapping[str, str]]]:
-        """Yields events of ``event_schema``, and the categories of their items.
+    ) -> Iterator[pa.Table]:
+        """Yields events of ``event_schema``.
 
         Args:
             advance: called with each number of bytes that were read.
@@ -160,15 +164,15 @@ class _Reader:
         self.rows_of_table = 0
         for batch in batches(table, self._layout, self._stated, self._parameters.longest_line):
             refusals = Refusals(batch.rows, batch.lines)
-            events, categories = self._events(batch, refusals)
+            events = self._events(batch, refusals)
             refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
             self.rows_of_table += len(batch.rows) + len(batch.bad)
             profiler.add(events.select(REVIEW.names).rename_columns(["user", "item", "timestamp"]))
             profiler.malformed += len(batch.bad) + len(refusals.lines)
-            yield events, categories
+            yield events
             advance(batch.consumed)
 
-    def _events(self, batch: Batch, refusals: Refusals) -> tuple[pa.Table, dict[str, str]]:
+    def _events(self, batch: Batch, refusals: Refusals) -> pa.Table:
         own = self._parameters
         names = {}
         for role, name in (("user", own.user_column), ("item", own.item_column)):
@@ -196,8 +200,14 @@ class _Reader:
             *(kinds, pa.array(weights.astype(np.float32))),
             *(values.filter(kept) for values in further),
         ]
-        events = pa.table(columns, schema=event_schema(self._columns))
-        return events, self._categories(batch, events, kept)
+        items = columns[1]
+        if self._has_category:
+            self._note(self._categories, items, batch.rows.column(own.category_column).filter(kept))
+        else:
+            self._categories.update(dict.fromkeys(pc.unique(items).to_pylist(), NO_CATEGORY))
+        if self._has_title:
+            self._note(self._titles, items, self._single(batch, "title", own.title_column).filter(kept))
+        return pa.table(columns, schema=event_schema(self._columns))
 
     def _nanoseconds(self, column: pa.Array, values: np.ndarray) -> np.ndarray:
         """Times as integers: float64 is exact for microseconds since 1970, but not for nanoseconds."""
@@ -302,18 +312,18 @@ class _Reader:
         self._per_second = found
         return found
 
-    def _categories(self, batch: Batch, events: pa.Table, kept: pa.Array) -> dict[str, str]:
-        """The category of each item, the first one that is known."""
-        items = events["asin"].combine_chunks()
-        if not self._has_category:
-            return dict.fromkeys(pc.unique(items).to_pylist(), NO_CATEGORY)
-        categories = texts(batch.rows.column(self._parameters.category_column), DEFAULT_MISSING).filter(kept)
-        known = pc.is_valid(categories)
-        pairs = pa.table({"item": items.filter(known), "category": categories.filter(known)})
-        first = pairs.group_by("item", use_threads=False).aggregate([("category", "first")])
-        return dict(zip(first["item"].to_pylist(), first["category_first"].to_pylist(), strict=True))
+    def _note(self, noted: dict[str, str], items: pa.Array, column: pa.Array) -> None:
+        """Notes the first known value of each item."""
+        values = texts(column, DEFAULT_MISSING)
+        known = pc.is_valid(values)
+        pairs = pa.table({"item": items.filter(known), "value": values.filter(known)})
+        first = pairs.group_by("item", use_threads=False).aggregate([("value", "first")])
+        for item, value in zip(first["item"].to_pylist(), first["value_first"].to_pylist(), strict=True):
+            noted.setdefault(item, value)
 
-
-def _items(categories: Mapping[str, str]) -> pa.Table:
-    names, values = pa.array(list(categories), pa.string()), pa.array(list(categories.values()), pa.string())
-    return pa.table([names, values.dictionary_encode()], schema=ITEM)
+    def items(self) -> pa.Table:
+        """What was read of the items, of the schema ``ITEM``."""
+        names = list(self._categories | self._titles)
+        categories = pa.array(map(self._categories.get, names), pa.string()).dictionary_encode()
+        titles = pa.array((shown_title(self._titles.get(name)) for name in names), pa.string())
+        return pa.table([pa.array(names, pa.string()), categories, titles], schema=ITEM)

@@ -1,4 +1,7 @@
-"""How often each item occurs in the reviews that train, and its category; see ``components.feature_spec.catalogue``."""
+"""How often each item occurs in the reviews that train, its category and its title.
+
+See ``components.feature_spec.catalogue``.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.histories.sorting import HELD_OUT
-from components.feature_spec.catalogue import CATALOGUE, NONE
+from components.feature_spec.catalogue import CATALOGUE, NONE, TITLES
+from components.feature_spec.vocabulary import vocabulary_file
 
 _MERGE_AT = 1 << 22
 # Before all times, in nanoseconds; whole days can be subtracted from it.
@@ -125,3 +130,22 @@ def write_catalogue(popularity: Popularity, earlier: np.ndarray | None, largest:
     categories[popularity.items] = popularity.categories
     items = np.flatnonzero(categories).astype(np.int32)
     pq.write_table(pa.table({"item": items, "cat": categories[items]}), folder / CATALOGUE)
+
+
+def write_titles(items: Path, earlier: pa.Table | None, folder: Path) -> None:
+    """Writes columns item and title, one row per item of the vocabulary with a title; no file where none has one.
+
+    Args:
+        items: Arrow file of the schema ``sorting.ITEM``; the first title of an item wins.
+        earlier: titles of the vocabulary's own data; cover items that this data lacks.
+    """
+    known = pq.read_table(folder / vocabulary_file("item"), columns=["value"])["value"]
+    listed = pa.ipc.open_file(pa.memory_map(str(items))).read_all().select(["asin", "title"])
+    tables = [listed.rename_columns(["item", "title"])]
+    tables += [] if earlier is None else [earlier.cast(tables[0].schema)]
+    titled = pa.concat_tables(
+        table.filter(pc.and_(pc.is_valid(table["title"]), pc.is_in(table["item"], value_set=known))) for table in tables
+    )
+    if len(titled):
+        first = titled.group_by("item", use_threads=False).aggregate([("title", "first")])
+        pq.write_table(first.rename_columns(["item", "title"]), folder / TITLES)

@@ -97,6 +97,7 @@ def write_data(
         items: Arrow file of the schema ``sorting.ITEM``.
     """
     from components.datasets.histories.best_auc import best_auc
+    from components.datasets.histories.catalogue import write_titles
     from components.datasets.histories.pipeline import (
         count_left_out,
         encode_histories,
@@ -121,6 +122,7 @@ def write_data(
         encoded = encode_histories(
             workers, histories, read.kinds, earlier, grown, parameters, job.folder, scratch, read.reviews
         )
+        write_titles(items, earlier.titles if earlier else None, job.folder)
         left_out = None if encoded.cuts else count_left_out(workers, encoded, parameters)
         samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
 

@@ -41,7 +41,8 @@ TICK = 1e-9
 REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixReviewTime", pa.int64())])
 # A review, the code of its kind, and how much it counts.
 EVENT = pa.schema([*REVIEW, ("kind", pa.int8()), ("weight", pa.float32())])
-ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string()))])
+# The title is for people, as of ``components.feature_spec.catalogue.shown_title``. Both may be null.
+ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string())), ("title", pa.string())])
 NO_CATEGORY = "no_category"
 # A file of histories; columns of events that models read follow.
 HISTORY = pa.schema(

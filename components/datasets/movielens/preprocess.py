@@ -21,6 +21,7 @@ from components.datasets.histories.sorting import ITEM, NO_CATEGORY, REVIEW, in_
 from components.datasets.histories.synthetic import USERS_AT_A_TIME, catalogue_of, reviews_of
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
+from components.feature_spec.catalogue import shown_title
 from components.progress import progress
 from components.workflows.key_runs import KeyRuns
 from components.workflows.quarantine import BadLine
@@ -111,13 +112,16 @@ def _rating(line: bytes, delimiter: bytes) -> tuple[str, str, int, float]:
 
 
 def parse_movies(block: Block) -> tuple[pa.Table, list[BadLine]]:
-    """Each movie with its genres as one category, such as ``Action|Sci-Fi``, and the malformed lines."""
+    """Each movie with its genres as one category, such as ``Action|Sci-Fi``, and its title; the malformed lines."""
     rows, bad = block.parsed(_movie)
     return table_of([row for row in rows if row[0].lower() != "movieid"], ITEM), bad
 
 
-def _movie(line: bytes) -> tuple[str, str | None]:
-    text = line.decode("latin-1").rstrip("\r\n")  # titles of u.item and movies.dat; genres are ASCII
+def _movie(line: bytes) -> tuple[str, str | None, str | None]:
+    try:
+        text = line.decode().rstrip("\r\n")
+    except UnicodeDecodeError:  # titles of u.item and movies.dat
+        text = line.decode("latin-1").rstrip("\r\n")
     values = text.split("::") if "::" in text else text.split("|")
     if len(values) == 5 + len(_GENRES):
         genres = "|".join(name for name, flag in zip(_GENRES, values[5:], strict=True) if flag == "1")
@@ -126,12 +130,12 @@ def _movie(line: bytes) -> tuple[str, str | None]:
         genres = values[-1]
     if len(values) < 3 or not values[0]:
         raise ValueError("no movie with a title and genres")
-    return values[0], None if genres in ("", _NO_GENRE) else genres
+    return values[0], None if genres in ("", _NO_GENRE) else genres, shown_title(values[1])
 
 
 def _alike(movies: set[str]) -> pa.Table:
     """Movies of one category, where no file names genres."""
-    return table_of([(movie, NO_CATEGORY) for movie in sorted(movies)], ITEM)
+    return table_of([(movie, NO_CATEGORY, None) for movie in sorted(movies)], ITEM)
 
 
 def write_ratings(parameters: Any, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -152,8 +152,4 @@ def _time(text: str) -> datetime:
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
-def _flag(text: str) -> int:
-    return ("0", "1").index(text)
-
-
-_READ = {ID: _id, FLAG: _flag, NUMBER: _number, TIME: _time}
+_READ: dict[str, Callable[[str], Any]] = {ID: _id, FLAG: ("0", "1").index, NUMBER: _number, TIME: _time}

@@ -79,10 +79,6 @@ VOCABULARY = RawKind("vocabulary", r"(?i)vocab\.txt", "vocab.txt", "tokens of a 
 CONTRACT = RawContract((QUESTIONS, VOCABULARY))
 
 
-def _lengths(parameters: Any) -> Mapping[str, ListLength]:
-    return {CHANNEL: ListLength(parameters.max_seq_length, "max_seq_length")}
-
-
 DATASET = DatasetDefinition(
     name="squad",
     summary="Questions about texts, whose answers are parts of the text or do not exist, as windows of the text.",
@@ -91,6 +87,6 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.squad.synthetic:write_synthetic"),
     sampling=Sampling,
     preprocess=Lazy("components.datasets.squad.preprocess:preprocess"),
-    lengths=_lengths,
+    lengths=lambda parameters: {CHANNEL: ListLength(parameters.max_seq_length, "max_seq_length")},
     raw_rows=Lazy("components.datasets.squad.raw_rows:QuestionRows"),
 )

@@ -95,13 +95,10 @@ def lists(column: pa.Array, treatment: Multihot, missing: Sequence[str]) -> tupl
 
 def hashed(text: pa.Array, buckets: int) -> pa.Array:
     """Ids 1..buckets, int32; 0 for null."""
-    return pa.array(np.where(_is_known(text), 1 + hashes(text) % np.uint64(buckets), 0).astype(np.int32))
+    is_known = pc.is_valid(text).to_numpy(zero_copy_only=False)
+    return pa.array(np.where(is_known, 1 + hashes(text) % np.uint64(buckets), 0).astype(np.int32))
 
 
 def hashes(text: pa.Array) -> np.ndarray:
     """64-bit hashes, uint64: the same on every machine, and the same for a number in CSV and in parquet."""
     return pd.util.hash_array(pc.fill_null(text, "").to_numpy(zero_copy_only=False))
-
-
-def _is_known(text: pa.Array) -> np.ndarray:
-    return pc.is_valid(text).to_numpy(zero_copy_only=False)

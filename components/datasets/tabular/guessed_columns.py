@@ -124,11 +124,8 @@ def _is_time(name: str, values: pa.Array, missing: Sequence[str]) -> bool:
         return False
     if wrong.any() or np.isnan(found).all():
         return False
-    return times.kind == "dates" or ("time" in name.lower() and times.per_second != 1) or _are_seconds(name, found)
-
-
-def _are_seconds(name: str, values: np.ndarray) -> bool:
-    return "time" in name.lower() and bool(np.nanmin(values) > 5e8)
+    is_time = "time" in name.lower() and (times.per_second != 1 or bool(np.nanmin(found) > 5e8))
+    return times.kind == "dates" or is_time
 
 
 def placeholders(columns: Iterable[pa.Array]) -> list[str]:

@@ -61,10 +61,6 @@ VOCABULARY = RawKind("vocabulary", r"(?i)vocab\.txt", "vocab.txt", "tokens of a 
 CONTRACT = RawContract((TEXTS, VOCABULARY))
 
 
-def _lengths(parameters: Any) -> Mapping[str, ListLength]:
-    return {CHANNEL: ListLength(parameters.max_seq_length, "max_seq_length")}
-
-
 DATASET = DatasetDefinition(
     name="text",
     summary="Texts of one sentence a line, as pairs of segments in WordPiece tokens.",
@@ -73,7 +69,7 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.text.synthetic:write_synthetic"),
     sampling=Sampling,
     preprocess=Lazy("components.datasets.text.preprocess:preprocess"),
-    lengths=_lengths,
+    lengths=lambda parameters: {CHANNEL: ListLength(parameters.max_seq_length, "max_seq_length")},
     task="replaced_token",
     lacks=lambda source, parameters: (Channel.GROUP,),
     no_raw_rows="its samples are windows of a corpus",

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.optimizers import adam_by_rows
 from components.models.parameters import BATCH_NORMALIZATION, EMBEDDING_L2, check_batch_normalization
 from components.parameters import Ints, param
-
-if TYPE_CHECKING:
-    from components.models.model import Model
-    from components.models.optimizers.groups import OptimizerGroup
-
 
 STACKED, PARALLEL = "stacked", "parallel"
 
@@ -39,17 +33,13 @@ class DcnV2Parameters:
     learning_rate: float = param(0.0001, "Learning rate", at_least=0)
 
 
-def _optimizers(parameters: DcnV2Parameters, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
-    return adam_by_rows(model, parameters.learning_rate)
-
-
 MODEL = ModelDefinition(
     name="dcn_v2",
     title="DCN V2",
     summary="A network of feature crosses beside a deep one over the same inputs.",
     parameters=DcnV2Parameters,
     build=Lazy("components.models.dcn_v2.model:DcnV2"),
-    optimizers=_optimizers,
+    optimizers=lambda parameters, model, steps_per_epoch: adam_by_rows(model, parameters.learning_rate),
     dataset="criteo",
     task="click",
     check=check_batch_normalization,

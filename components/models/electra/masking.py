@@ -51,7 +51,8 @@ def mask_tokens(
     """
     length = tokens.shape[1]
     most, batch = most_masked(length, share), tf.shape(tokens)[0]
-    is_special = tf.reduce_any(tokens[..., tf.newaxis] == _ids(special, tokens.dtype), -1)
+    ids = tf.constant([special.cls, special.sep, special.mask], tokens.dtype)
+    is_special = tf.reduce_any(tokens[..., tf.newaxis] == ids, -1)
     is_token = tokens != special.pad
     keys = tf.where(is_token & ~is_special, uniform("masking/positions", [batch, length]), -1.0)
     drawn, positions = tf.math.top_k(keys, most)
@@ -64,10 +65,6 @@ def mask_tokens(
     inputs = tf.where(is_hidden, tf.constant(special.mask, tokens.dtype), tokens)
     originals = tf.reduce_sum(tf.where(selection > 0, tokens[:, tf.newaxis], 0), -1)
     return Masked(positions, is_masked, originals, selection, inputs)
-
-
-def _ids(special: SpecialTokens, dtype: tf.DType) -> tf.Tensor:
-    return tf.constant([special.cls, special.sep, special.mask], dtype)
 
 
 def sampled_tokens(logits: tf.Tensor) -> tf.Tensor:

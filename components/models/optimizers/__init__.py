@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from components.models.optimizers.optimizer import Optimizer
+from components.models.model import Model, Optimizer
 
 if TYPE_CHECKING:
-    from components.models.model import Model
     from components.models.optimizers.groups import OptimizerGroup
     from components.models.optimizers.schedules import Rate
     from components.models.parameters import OneOptimizer

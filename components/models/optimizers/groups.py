@@ -10,9 +10,9 @@ from typing import Any
 import tensorflow as tf
 
 from components.errors import KfrecError
+from components.models.model import Optimizer
 from components.models.names import by_name
 from components.models.ops.scaling import UNSCALED, Scaling
-from components.models.optimizers.optimizer import Optimizer
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ def plan_tables(
     Raises:
         KfrecError: an unknown table, columns that are not divisible by the ranks, or too little memory.
     """
-    kinds = {table.name: _placed_by_user(table, requirements) for table in tables}
+    unnamed = requirements.kind, False
+    kinds = {table.name: requirements.named.get(_short(table), unnamed) for table in tables}
     _require_known(tables, requirements)
     if ranks == 1:
         kinds = {name: (REPLICATED, on_host) for name, (_, on_host) in kinds.items()}
@@ -85,10 +86,6 @@ def plan_tables(
         if plan.most <= limit:
             return plan.placements
     raise KfrecError(_does_not_fit(title, by_size, tries[-1], ranks, limit, copies))
-
-
-def _placed_by_user(table: Requested, requirements: Requirements) -> tuple[str, bool]:
-    return requirements.named.get(_short(table), (requirements.kind, False))
 
 
 def _short(table: Requested) -> str:

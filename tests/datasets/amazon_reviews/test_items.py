@@ -8,10 +8,10 @@ from components.datasets.amazon_reviews.lines import parse_items
 from components.workflows.text_blocks import Block
 
 
-def parse(*lines: bytes) -> tuple[list[tuple[str, str | None]], list[str]]:
+def parse(*lines: bytes) -> tuple[list[tuple[str | None, ...]], list[str]]:
     text = b"".join(line + b"\n" for line in lines)
     table, bad = parse_items(Block(text, 1, len(text)))
-    return [tuple(row.values()) for row in table.to_pylist()], [line.reason for line in bad]
+    return [(row["asin"], row["category"]) for row in table.to_pylist()], [line.reason for line in bad]
 
 
 NO_NAMES = {
@@ -54,3 +54,9 @@ def test_what_is_wrong_in_ignored_fields_is_harmless() -> None:
 
 def test_an_array_is_named() -> None:
     assert "a JSON array, not an object a line" in parse(b'[{"asin": "a"}]')[1][0]
+
+
+def test_a_title_is_one_line_of_text_and_spoils_nothing() -> None:
+    titles = [b"'It\\'s\\n  here'", b'"It\'s"', b"'\\ud800'", b"['a']", b"None", b"'" + b"x" * 100 + b"'"]
+    table, bad = parse_items(Block(b"".join(b"{'title': %s, 'asin': 'a'}\n" % title for title in titles), 1, 0))
+    assert (table["title"].to_pylist(), bad) == (["It's here", "It's", "?", None, None, "x" * 80], [])

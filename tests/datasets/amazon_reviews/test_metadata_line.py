@@ -10,11 +10,11 @@ import pytest
 from components.datasets.amazon_reviews.lines import _PLAIN_LINE, parse_item
 
 
-def literal(line: str) -> tuple[str, str | None]:
+def literal(line: str) -> tuple[str, str | None, Any]:
     """What the line says, by Python's own parser."""
     item = ast.literal_eval(line)
     paths = item.get("categories")
-    return item["asin"], (paths[0][-1] or None) if paths and paths[0] else None
+    return item["asin"], (paths[0][-1] or None) if paths and paths[0] else None, item.get("title")
 
 
 TEXTS = [
@@ -54,7 +54,7 @@ def random_item(source: random.Random) -> dict[str, Any]:
         paths = [[source.choice(TEXTS) for _ in range(source.randrange(3))] for _ in range(source.randrange(3))]
         entries.append(("categories", paths))
     entries += [
-        (source.choice(["title"] * 3 + ["related", "price", "it's"]), value(source, source.randrange(4)))
+        (source.choice(["title", "related", "related", "price", "it's"]), value(source, source.randrange(4)))
         for _ in range(3)
     ]
     source.shuffle(entries)
@@ -85,11 +85,11 @@ def test_damaged_lines_are_refused_where_pythons_parser_refuses_them() -> None:
         place = source.randrange(len(line))
         line = line[:place] + source.choice(["", "'", '"', "]", "}", ",", "\\", "\\N", "\\x", "5"]) + line[place + 1 :]
         try:
-            expected: tuple[str, str | None] | None = literal(line)
+            expected: tuple[str, str | None, Any] | None = literal(line)
         except (ValueError, SyntaxError, KeyError, TypeError, AttributeError):
             expected = None
         try:
-            found: tuple[str, str | None] | None = parse_item(line)
+            found: tuple[str, str | None, Any] | None = parse_item(line)
         except ValueError:
             found = None
         # A damaged line may still be a literal, though none of an item: then only parse_item refuses it.
@@ -100,19 +100,19 @@ def test_damaged_lines_are_refused_where_pythons_parser_refuses_them() -> None:
     "line", ["{'asin': 'B1', 'categories': [['a', 'b'], ['c']]}", '{"asin":"B1","categories":[["a","b"]]}']
 )
 def test_the_category_is_the_last_of_the_first_path(line: str) -> None:
-    assert parse_item(line) == ("B1", "b")
+    assert parse_item(line) == ("B1", "b", None)
 
 
 def test_of_two_equal_keys_the_last_counts() -> None:
-    line = "{'asin': 'B1', 'asin': 'B2', 'categories': [['a']], 'categories': [['b']]}"
-    assert parse_item(line) == ("B2", "b")
+    line = "{'asin': 'B1', 'asin': 'B2', 'categories': [['a']], 'title': 'c', 'categories': [['b']], 'title': None}"
+    assert parse_item(line) == ("B2", "b", None)
 
 
 @pytest.mark.parametrize(
     "line", ["{'asin': 'B1'}", "{'asin': 'B1', 'categories': [[]]}", "{'asin': 'B1', 'categories': None}"]
 )
 def test_an_item_may_have_no_category(line: str) -> None:
-    assert parse_item(line) == ("B1", None)
+    assert parse_item(line) == ("B1", None, None)
 
 
 @pytest.mark.parametrize(

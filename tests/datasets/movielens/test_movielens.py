@@ -71,6 +71,8 @@ def test_every_form_gives_the_same_samples(form: Callable[[Path], None], tmp_pat
     assert one == other and len(one["test"]) == 2 * 8
     categories = pq.read_table(folders[0] / "parquet" / "vocabulary" / "cat.parquet").to_pydict()
     assert {"Drama", "Action|Sci-Fi"} <= {value for column in categories.values() for value in column}
+    titles = pq.read_table(folders[0] / "parquet" / "vocabulary" / "titles.parquet").to_pydict()
+    assert sorted(titles["item"]) == sorted(GENRES) and all(title.startswith("Caf\xe9") for title in titles["title"])
 
 
 def test_a_low_rating_is_no_choice(tmp_path: Path) -> None:
@@ -87,6 +89,7 @@ def test_without_movies_all_are_alike(tmp_path: Path) -> None:
     million(tmp_path / "raw")
     (tmp_path / "raw" / "movies.dat").unlink()
     assert _samples(tmp_path, split="last_item")["test"]
+    assert not (tmp_path / "parquet" / "vocabulary" / "titles.parquet").exists()
 
 
 def test_ratings_above_the_scale_leave_nothing(tmp_path: Path) -> None:
