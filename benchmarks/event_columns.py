@@ -4,7 +4,7 @@ SASRec trains with the same settings and seeds without columns, with each one, a
 its test samples, and how far that is above the model without columns, by samples of the same users.
 
 - purchases: purchases in a synthetic shop after histories of views, carts and purchases; each seed has its own shop;
-- kinds: the purchases among targets of all kinds there, with and without the weights of their kinds;
+- weights: the purchases among targets of all kinds there, with and without weights of their kinds in the loss;
 - movielens: the last item of each user of MovieLens 100K, in the files that ``dataset_example/ml-100k`` of the wheel of
   recbole 1.2.1 holds. Their licence forbids passing them on.
 """
@@ -138,14 +138,12 @@ def cases(folder: Path | None) -> dict[str, Case]:
                 "all four": Variant(["event", "price", "device", "hour"]),
             },
         ),
-        "kinds": Case(
+        "weights": Case(
             shop,
             {**of_shop, **windows, "seen_items": "keep"},
             {
                 WITHOUT: Variant(),
-                "kind of the event": Variant(["event"]),
                 "weights of the kinds in the loss": Variant(sampling=of_kinds),
-                "both": Variant(["event"], of_kinds),
             },
             only=KINDS[PURCHASE],
         ),
@@ -174,19 +172,9 @@ def measure(case: Case, seed: int, folder: Path) -> dict[str, tuple[np.ndarray, 
     Returns:
         By variant the user of each test sample that counts, int64 ``[n]``, and its gain, float64 ``[n]``.
     """
-    (folder / "source").mkdir()
-    pc.write_csv(case.write(seed), folder / "source" / "events.csv")
-    run_step("download", f"--raw={folder / 'raw'}", "--dataset=events", f"--source={folder / 'source'}")
-    samplings: list[Settings] = []
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for number, (name, variant) in enumerate(case.variants.items()):
-        if variant.sampling not in samplings:
-            samplings.append(variant.sampling)
-            _write_records(folder, len(samplings) - 1, {**_SAMPLING, **case.sampling, **variant.sampling})
-        records = folder / f"records_{number}"
-        shutil.copytree(folder / f"tfrecord_{samplings.index(variant.sampling)}", records)
-        _leave(records, variant.columns)
-        scores = trained("sasrec", _MODEL, records, folder / f"model_{number}", seed)
+    for number, (name, records) in enumerate(_records(case, seed, folder).items()):
+        scores = trained("sasrec", _MODEL, records, folder / f"model_{number}_{seed}", seed)
         counted = _counted(scores, case.only)
         users = scores.kept[USER][counted].astype(np.int64) + (seed * _SEED if case.is_drawn else 0)
         found[name] = users, discounted_gains(scores.outputs[RANK][counted], TOP)
@@ -196,11 +184,28 @@ def measure(case: Case, seed: int, folder: Path) -> dict[str, tuple[np.ndarray, 
     return found
 
 
-def _write_records(folder: Path, number: int, sampling: Settings) -> None:
-    parquet = folder / f"parquet_{number}"
-    given = [f"--{name}={value}" for name, value in sampling.items()]
-    run_step("preprocess", f"--raw={folder / 'raw'}", f"--parquet={parquet}", *given)
-    run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={folder / f'tfrecord_{number}'}")
+def _records(case: Case, seed: int, folder: Path) -> dict[str, Path]:
+    """The records of each variant, written if the folder lacks them; those of equal samples are copies."""
+    raw = folder / "raw"
+    samplings: list[Settings] = []
+    paths = {name: folder / f"records_{number}" for number, name in enumerate(case.variants)}
+    if raw.exists():
+        return paths
+    (folder / "source").mkdir(parents=True)
+    pc.write_csv(case.write(seed), folder / "source" / "events.csv")
+    run_step("download", f"--raw={raw}", "--dataset=events", f"--source={folder / 'source'}")
+    for name, variant in case.variants.items():
+        if variant.sampling not in samplings:
+            given = {**_SAMPLING, **case.sampling, **variant.sampling}
+            parquet, records = (folder / f"{step}_{len(samplings)}" for step in ("parquet", "tfrecord"))
+            run_step(
+                "preprocess", f"--raw={raw}", f"--parquet={parquet}", *(f"--{key}={of}" for key, of in given.items())
+            )
+            run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
+            samplings.append(variant.sampling)
+        shutil.copytree(folder / f"tfrecord_{samplings.index(variant.sampling)}", paths[name])
+        _leave(paths[name], variant.columns)
+    return paths
 
 
 def _leave(records: Path, columns: Sequence[str]) -> None:
@@ -249,17 +254,17 @@ def main() -> int:
         if name not in known:
             print(f"error: no case {name}; give some of {', '.join(known)}", file=sys.stderr)
             return 1
-        by_seed = []
-        for seed in range(options.seed, options.seed + options.seeds):
-            with tempfile.TemporaryDirectory(prefix="kfrec-event-columns-") as folder:
-                by_seed.append(measure(known[name], seed, Path(folder)))
-            print(f"\n{name}, seeds {options.seed} to {seed}: {table(by_seed)}", flush=True)
+        case, by_seed = known[name], []
+        with tempfile.TemporaryDirectory(prefix="kfrec-event-columns-") as folder:
+            for seed in range(options.seed, options.seed + options.seeds):
+                by_seed.append(measure(case, seed, Path(folder, str(seed) if case.is_drawn else "data")))
+                print(f"\n{name}, seeds {options.seed} to {seed}: {table(by_seed)}", flush=True)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.event_columns", description=__doc__.partition("\n")[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="purchases, kinds, movielens; default all")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="purchases, weights, movielens; default all")
     parser.add_argument("--movielens", type=Path, metavar="FOLDER", help="with ml-100k.inter, .user and .item")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first one (%(default)s)")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import event_columns, trained
-from benchmarks.event_columns import WITHOUT, cases, measure, movielens, table
+from benchmarks.event_columns import WITHOUT, Variant, cases, measure, movielens, table
 from components.feature_spec import Channel, load_feature_spec
 from components.steps.command import command
 from components.train import step as train_step
@@ -55,10 +55,10 @@ def test_a_small_shop_trains_with_the_columns_of_each_variant(
         monkeypatch.setattr(module, "run_step", in_this_process)
     monkeypatch.setattr(event_columns, "USERS", 400)
     monkeypatch.setattr(event_columns, "_MODEL", {**event_columns._MODEL, "epochs": 1, "patience": 0})
-    case = cases(None)["kinds"]
-    kept = {name: case.variants[name] for name in (WITHOUT, "both")}
-    found = measure(replace(case, variants=kept), 1, tmp_path)
+    case = cases(None)["weights"]
+    both = Variant(["event"], {"kind_weights": "view=0.2", "weighted_loss": True})
+    found = measure(replace(case, variants={WITHOUT: Variant(), "both": both}), 1, tmp_path / "1")
     assert list(found) == [WITHOUT, "both"] and len(found["both"][0]) > 20
-    specs = [load_feature_spec(tmp_path / f"model_{number}") for number in range(2)]
+    specs = [load_feature_spec(tmp_path / "1" / f"model_{number}_1") for number in range(2)]
     assert [each.channels.get(Channel.EVENTS) for each in specs] == [None, ("event_event_sequence",)]
     assert [Channel.WEIGHT in each.channels for each in specs] == [False, True]
