@@ -41,7 +41,7 @@ Settings = Mapping[str, Any]
 _SAMPLING: Settings = {"dataset": "events", "negatives": "none", "max_sequence_length": 30}
 _MODEL: Settings = {
     "task": "next_item", "item_dim": 32, "attention_layers": 1, "feed_forward_dim": 64, "state_dropout": 0.2,
-    "global_batch_size": 256, "lr": 0.004, "epochs": 15, "patience": 3,
+    "global_batch_size": 256, "lr": 0.004, "epochs": 15, "patience": 0, "export_epoch": "last",
 }  # fmt: skip
 # More than the customers of a shop.
 _SEED = 10**9
