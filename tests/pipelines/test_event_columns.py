@@ -34,6 +34,8 @@ def test_a_run_learns_from_the_columns_and_its_lists_read_them(
     if model == "sasrec":
         metrics = json.loads((Path(run["artifacts"]["evaluation"]) / "metrics.json").read_text())
         assert {each["kind"]: each["rows"] > 0 for each in metrics["by_kind"]} == {"purchase": True, "cart": True}
+        assert {each["column"] for each in metrics["importance"]} == {"event", "device", "price"}
+        assert "What each column adds" in (Path(run["artifacts"]["evaluation"]) / "report.html").read_text()
     output = tmp_path / "lists.csv"
     given = ["--model", run["artifacts"]["model"], "--top", "5", "--workdir", str(tmp_path / "runs")]
     events = ["--events", str(Path(run["artifacts"]["model"]).parents[1] / "download" / "raw")]

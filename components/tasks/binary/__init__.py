@@ -11,6 +11,7 @@ import numpy as np
 from components.contract import LOGIT, PROBABILITY
 from components.errors import KfrecError
 from components.parameters import param
+from components.tasks.importance import ImportanceEvaluation
 from components.tasks.scores import Scores
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BinaryEvaluation:
+class BinaryEvaluation(ImportanceEvaluation):
     """Parameters of the evaluate step."""
 
     control_samples: int = param(
@@ -30,13 +31,6 @@ class BinaryEvaluation:
     )
     baseline_samples: int = param(
         200_000, "Training samples that the built-in baseline is fitted on; 0 leaves it out", unit="samples", at_least=0
-    )
-    importance_samples: int = param(
-        10_000,
-        "Test samples on which the columns of a table are shuffled one by one, to tell what each adds; 0 leaves that "
-        "out",
-        unit="samples",
-        at_least=0,
     )
 
 

@@ -17,6 +17,7 @@ from components.parameters import param
 from components.tasks.catalogue import CATALOGUE, CatalogueEvaluation, discounted_gains
 from components.tasks.controls import RECENT_POPULARITY, against_baseline, beats_baseline, below_baseline
 from components.tasks.definition import Kept, TaskDefinition
+from components.tasks.importance import ImportanceEvaluation
 from components.tasks.pairing import PairDecision
 from components.tasks.scores import Scores
 
@@ -41,7 +42,7 @@ class NextItemTraining:
 
 
 @dataclass(frozen=True)
-class NextItemEvaluation(CatalogueEvaluation, NextItemTraining):
+class NextItemEvaluation(ImportanceEvaluation, CatalogueEvaluation, NextItemTraining):
     """Parameters of the evaluate step."""
 
 

@@ -1,16 +1,19 @@
-"""What the task next_item is compared with: popularity, also of the last days, and what others chose after the same."""
+"""What the task next_item is compared with: popularity, also of the last days, what others chose after the same, and
+itself with shuffled columns of events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
 from components.contract import LONGEST_LIST
 from components.feature_spec import Channel, Feature, FeatureSpec
+from components.feature_spec.event_columns import columns_in
 from components.feature_spec.values import read_recent
-from components.tasks.controls import BASELINE, RECENT_POPULARITY, Controls, Samples
+from components.tasks.controls import BASELINE, RECENT_POPULARITY, Controls, Probe, Samples
 from components.tasks.next_item import RANK, NextItemEvaluation
 
 POPULARITY = "popularity"
@@ -143,11 +146,41 @@ class NextItemBaselines:
 
 
 def controls(spec: FeatureSpec, parameters: NextItemEvaluation) -> Controls | None:
-    """The baselines; None for data without a history, or if parameters leave them out."""
+    """The baselines, and the columns of events; None for data without a history, or if parameters leave them out."""
     targets, histories = (spec.channels.get(name, ()) for name in (Channel.TARGET, Channel.POSITIVE))
     if not (targets and histories and {"train", "test"} <= set(spec.sources)):
         return None
     baselines = NextItemBaselines(spec, spec.features[targets[0]], spec.features[histories[0]])
     if not all(set(baselines.features) <= set(spec.sources[split].features) for split in ("train", "test")):
         return None
-    return Controls((), baselines, RANK, _USERS, _HISTORIES)
+    columns = shuffled_columns(spec) if parameters.importance_samples else ()
+    return Controls(
+        (),
+        baselines,
+        RANK,
+        _USERS,
+        _HISTORIES,
+        columns=columns,
+        column_samples=parameters.importance_samples,
+    )
+
+
+def shuffled_columns(spec: FeatureSpec) -> tuple[Probe, ...]:
+    """A probe for each column of events, of the histories and, where it is known, of the target's event."""
+    held = set(spec.sources["test"].features)
+    found = []
+    for number, column in enumerate(columns_in(spec)):
+        features = tuple(name for name in (column.sequence, column.field) if name in held)
+        if features:
+            found.append(Probe(column.name, features, features, partial(shuffled, features=features, seed=number)))
+    return tuple(found)
+
+
+def shuffled(samples: Samples, features: tuple[str, ...], seed: int) -> dict[str, np.ndarray]:
+    """The features with the values of other events; what pads stays."""
+    rng, changed = np.random.default_rng(seed), {}
+    for name in features:
+        values = samples[name].copy()
+        values[values > 0] = rng.permutation(values[values > 0])
+        changed[name] = values
+    return changed

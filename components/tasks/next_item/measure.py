@@ -13,6 +13,7 @@ from components.metrics import CONFIDENCE, mean_interval
 from components.tasks.catalogue import discounted_gains, hits
 from components.tasks.controls import Intervals, mean_intervals, measure_controls
 from components.tasks.definition import Measured
+from components.tasks.importance import measure_importance
 from components.tasks.next_item import (
     HISTORY,
     KIND,
@@ -49,7 +50,10 @@ def measure(scores: Scores, parameters: NextItemEvaluation) -> Measured:
     for name, values in (("ndcg", discounted_gains(ranks, k)), ("hr", hits(ranks, k))):
         metrics |= mean_interval(values, samples=RESAMPLES, clusters=users).metrics(f"test_{name}")
     if scores.controlled is not None and chosen_samples(scores.controlled.model).any():
-        metrics |= measure_controls(scores.controlled, NDCG, partial(gain_intervals, k))
+        intervals = partial(gain_intervals, k)
+        metrics |= measure_controls(scores.controlled, NDCG, intervals)
+        if chosen_samples(scores.controlled.model)[scores.controlled.column_rows].any():
+            metrics |= measure_importance(scores.controlled, NDCG, intervals)
     groups = measure_groups({name: values[chosen] for name, values in scores.kept.items()}, ranks, k, scores.names)
     found = [float(hits(ranks, length).mean()) for length in _LENGTHS]
     series = {"hr_by_k/hr": list(zip(_LENGTHS, found, strict=True))}

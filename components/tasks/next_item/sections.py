@@ -11,6 +11,7 @@ from components.report import Axis, Card, Figure, Section, Story, bar_chart, tab
 from components.tasks.catalogue import catalogue_sections
 from components.tasks.controls import BASELINE, RECENT_POPULARITY, against_baseline, beats_baseline
 from components.tasks.definition import Measured
+from components.tasks.importance import costs_only, importance_section
 from components.tasks.next_item import COUNT_PAIRS, NDCG
 from components.tasks.next_item.baselines import POPULARITY
 from components.tasks.report import (
@@ -60,13 +61,17 @@ def story(measured: Measured) -> Story:
         "A first stage hands a list of candidates to a ranking model, which cannot find what the list lacks.",
         [_by_length(measured.curves["hits"])],
     )
+    metric = NDCG.at(metrics)
+    columns = importance_section(
+        metrics, metric, "if a column of the events has the values of other events", costs_only(metrics, metric)
+    )
     return Story(
         f"Test NDCG@{k} {metrics['test_ndcg']:.4f}{beaten}",
         lead,
         _cards(metrics),
-        [found, _groups(metrics), *catalogue_sections(metrics)],
+        [found, columns, _groups(metrics), *catalogue_sections(metrics)],
         {"test samples": f"{metrics['test_rows']:,}"},
-        [controls_section(metrics, NDCG.at(metrics), _CONTROLS, 0.0)],
+        [controls_section(metrics, metric, _CONTROLS, 0.0)],
     )
 
 
