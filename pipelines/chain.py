@@ -50,7 +50,6 @@ class Chain(NamedTuple):
 
     @property
     def kfp_name(self) -> str:
-        """Its name in KFP."""
         return f"kfrec-{self.name}"
 
     @property

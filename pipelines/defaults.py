@@ -59,7 +59,6 @@ class Pipeline(NamedTuple):
 
     @property
     def kfp_name(self) -> str:
-        """Its name in KFP."""
         return f"kfrec-{self.name}"
 
     @property
@@ -84,7 +83,6 @@ class Pipeline(NamedTuple):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps, in order."""
         return PIPELINES[self.kind]
 
 

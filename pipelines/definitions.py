@@ -45,7 +45,6 @@ EXTENSIONS = "extensions"
 
 
 def artifact_type(name: str) -> str:
-    """The name of an artifact's KFP type."""
     return _TYPES.get(name, "Artifact")
 
 

@@ -15,8 +15,6 @@ from pipelines.parameters import step_parameters
 
 
 class Field(NamedTuple):
-    """A field of the form."""
-
     plain_type: type
     plain_default: Any
     description: str
@@ -39,7 +37,6 @@ def options_of(step: str, pipeline: Pipeline, fields: Collection[str]) -> list[P
 
 
 def form(pipeline: Pipeline, known: Mapping[str, Parameter], fields: Collection[str]) -> dict[str, Field]:
-    """The fields of a pipeline, by name."""
     shown = {
         name: Field(parameter.plain_type, parameter.plain_default, parameter.description)
         for name, parameter in known.items()

@@ -129,5 +129,4 @@ def _user() -> dict[str, Any]:
 
 
 def rendered(service: Mapping[str, Any]) -> str:
-    """The object as YAML."""
     return yaml.safe_dump(dict(service), sort_keys=False, width=120)

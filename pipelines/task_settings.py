@@ -48,7 +48,6 @@ class TaskSettings(PodSettings):
     pod_fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def apply(self, task: PipelineTask) -> None:
-        """Applies the settings to a task."""
         from kfp import kubernetes
 
         task.set_cpu_request(self.cpu).set_memory_request(self.memory).set_memory_limit(self.memory)

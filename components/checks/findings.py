@@ -30,7 +30,6 @@ def brief(finding: Finding) -> str:
 
 
 def describe(finding: Finding) -> str:
-    """A finding in words."""
     subject = f"{finding.table}: column {finding.column}" if finding.column else finding.table
     above = "within" if finding.verdict == PASSED else "above"
     description = _measured(finding)

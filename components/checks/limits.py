@@ -54,7 +54,6 @@ class Limits:
         _ = self.failing
 
     def of(self, check: str) -> float:
-        """The limit of a check."""
         return float(getattr(self, LIMITS[check]))
 
     @property

@@ -117,7 +117,6 @@ class Profile:
     format: Literal[1] = 1
 
     def write(self, folder: Path) -> None:
-        """Writes profile.json."""
         (folder / PROFILE).write_text(json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
 
 

@@ -96,7 +96,6 @@ class TableProfiler:
             self._range[name] = min(was[0], low), max(was[1], high)
 
     def profile(self) -> Table:
-        """The profile of the rows."""
         self._keys.merge_pending()
         rows, distinct = int(self._keys.counts.sum()), len(self._keys.values)
         duplicates = 1 - distinct / rows if rows else None

@@ -217,11 +217,9 @@ class Cluster:
         return self._request("POST", self._objects, body=body)
 
     def get(self, name: str) -> Json | None:
-        """The object, or None if there is none."""
         return self._if_there("GET", f"{self._objects}/{name}")
 
     def objects(self, selector: str) -> list[Json]:
-        """The objects with these labels."""
         return self._list(self._objects, labelSelector=selector)
 
     def own(self, name: str, references: list[Json]) -> None:
@@ -273,11 +271,9 @@ class Cluster:
             yield event["type"], event["object"]
 
     def pod(self, name: str) -> Json | None:
-        """Any pod, or None if there is none."""
         return self._if_there("GET", f"{self._core}/pods/{name}")
 
     def workflow(self, name: str) -> Json | None:
-        """An Argo Workflow, or None if there is none."""
         return self._if_there("GET", f"/apis/argoproj.io/v1alpha1/namespaces/{self.namespace}/workflows/{name}")
 
     def pods(self, name: str) -> list[Json]:
@@ -286,7 +282,6 @@ class Cluster:
         return sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
 
     def events(self, name: str) -> list[Json]:
-        """The events of an object."""
         return self._list(f"{self._core}/events", fieldSelector=f"involvedObject.name={name}")
 
     def log(

@@ -41,7 +41,6 @@ class Pod(NamedTuple):
 
 
 def own_pod() -> Pod:
-    """The pod of this process."""
     return Pod(*(os.environ.get(f"POD_{field}", "") for field in ("NAMESPACE", "NAME", "UID")))
 
 

@@ -110,7 +110,6 @@ class RawContract:
 
     @property
     def examples(self) -> str:
-        """Examples of the files' names."""
         return ", or ".join(kind.example for kind in self.kinds)
 
 

@@ -13,7 +13,6 @@ from components.feature_spec.spec import FILENAME
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m components.feature_spec", description=__doc__)
     parser.add_argument("folder", help="folder with metadata.json, train/*.parquet and test/*.parquet")
     what = "columns after the label that describe the user (default 1)"

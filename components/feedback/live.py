@@ -61,7 +61,6 @@ class Models:
         return self._held[version]
 
     def close(self) -> None:
-        """Removes the files."""
         self._stack.close()
 
 
@@ -81,7 +80,6 @@ class Live:
 
 
 def task_of(model: RawModel) -> TaskDefinition:
-    """The task that a model was trained for."""
     trained = model.model.parameters
     return registry.task(str(trained.get("task") or registry.model(str(trained["model_type"])).task))
 

@@ -109,7 +109,6 @@ def _times(shown: str, batch: pa.RecordBatch, first: int, may_lack: bool) -> np.
 
 
 def outcome_files(location: str) -> tuple[Store, list[str]]:
-    """The store and the names of the files."""
     if has_format(location) and not Path(location).is_dir():
         if not is_uri(location) and not Path(location).is_file():
             raise KfrecError(f"{location}: no such file; check the path")

@@ -44,7 +44,6 @@ class Group:
 
     @property
     def served(self) -> int:
-        """Number of served rows."""
         return len(self.scored) + len(self.listed)
 
     @property
@@ -54,7 +53,6 @@ class Group:
 
     @property
     def matured_items(self) -> pd.DataFrame:
-        """The listed items with a label."""
         return self.listed[self.listed[LABEL].notna()]
 
 

@@ -47,7 +47,6 @@ class Shaded:
         return self.difference.is_finite and self.difference.gain.low > 0
 
     def __str__(self) -> str:
-        """A sentence."""
         found = self.difference
         return (
             f"Version {self.version} in the shade: {found.metric.label} {found.score:.4f} against "

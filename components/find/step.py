@@ -77,7 +77,6 @@ class Interval:
         return ",".join(f"{each.name}/{name}" for each in (*self.replayed, *self.versions) for name in each.files)
 
     def __str__(self) -> str:
-        """The versions in words."""
         span = f"{self.versions[0].name} to {self.versions[-1].name}"
         if not self.replayed:
             return span
@@ -303,8 +302,6 @@ class Known:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision and its reason."""
-
     proceed: bool
     occasion: str
 

@@ -44,7 +44,6 @@ class Counts:
     seconds: float = 0.0
 
     def add(self, scored: Scored) -> None:
-        """Counts a batch."""
         self.rows += scored.rows
         self.with_unknown += int(np.count_nonzero(scored.unknown_ids))
         self.unknown.update({column: int(lacking.sum()) for column, lacking in scored.unknown.items()})

@@ -83,13 +83,11 @@ class Notice:
         return f"kfrec: {self.pipeline}, run {self.run} {self.outcome}{at}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, and the title."""
         shown = dataclasses.replace(self, log=[line[:_LONGEST] for line in self.log][-_LINES:])
         body: dict[str, Any] = _safe({"title": self.title, **dataclasses.asdict(shown)})
         return body
 
     def to_json(self) -> str:
-        """``to_dict`` as JSON."""
         return json.dumps(self.to_dict())
 
     def to_text(self) -> str:

@@ -113,7 +113,6 @@ class Registry:
             )
 
     def decision(self, held: ModelVersion) -> Stored | None:
-        """The stored decision about a version, if any."""
         noted = held.tags.get(DECISION)
         return _stored(noted) if noted else None
 
@@ -122,7 +121,6 @@ class Registry:
         return champion_of(self.client, self.name)
 
     def version(self, number: int) -> ModelVersion:
-        """A version by its number."""
         return self.client.get_model_version(self.name, str(number))
 
     def promotions(self) -> dict[Promotion, bool]:

@@ -67,7 +67,6 @@ def spanning(title: str, values: Sequence[float], *, ticks: tuple[float, ...] = 
 
 
 def line_chart(lines: Sequence[Line], x: Axis, y: Axis) -> str:
-    """Lines over a grid."""
     body = [_grid(x, y)]
     for line in lines:
         points = [(_x(x, a), _y(y, b)) for a, b in zip(line.x, line.y, strict=True)]

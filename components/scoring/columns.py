@@ -14,8 +14,6 @@ from components.tasks.kept import oldest_two, told_apart
 
 
 class KeptColumns:
-    """Collects the kept columns of a split."""
-
     def __init__(self, spec: FeatureSpec, keep: Sequence[Kept]) -> None:
         self._spec, self._columns = spec, kept_features(spec, keep)
         self._parts: dict[Kept, list[np.ndarray]] = {column: [] for column in self._columns}

@@ -49,7 +49,6 @@ class Scored:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
         return len(next(iter(self.outputs.values())))
 
     @property

@@ -67,5 +67,4 @@ class ServedFeatures:
         return [Answer(table.slice(part.start, part.stop - part.start), 0) for part in parts_of(rows)]
 
     def example(self) -> list[Request]:
-        """A request of one sample."""
         return [Request({name: np.zeros((1, *each.shape), each.dtype) for name, each in self.takes.items()}, 1)]

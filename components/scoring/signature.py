@@ -41,7 +41,6 @@ def damaged(saved: Path, error: Exception) -> KfrecError:
 
 
 def write_signature(saved: Path, signature: Signature) -> None:
-    """Writes the description into a SavedModel."""
     file = saved / _FILE
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(asdict(signature), indent=2) + "\n")

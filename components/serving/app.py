@@ -181,7 +181,6 @@ def application(serving: Serving) -> Starlette:
 
 
 def _status(error: Exception) -> tuple[int, str]:
-    """The status of an error, and the line about it."""
     if isinstance(error, KfrecError) and not isinstance(error, NotFinite):
         return 415 if isinstance(error, invocations.OtherType) else 400, str(error)
     traceback.print_exception(error, file=sys.stderr)

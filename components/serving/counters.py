@@ -52,7 +52,6 @@ class Counters:
         np.zeros((workers, len(_COLUMNS))).tofile(path)
 
     def add(self, name: str, count: float = 1) -> None:
-        """Adds to one of the totals."""
         self._own[_PLACES[name]] += count
 
     def request(self, status: int, seconds: float) -> None:

@@ -209,7 +209,6 @@ def _checked(step: Step, folders: Mapping[str, str]) -> dict[str, Path]:
 
 
 def _result_lines(step: Step, rows: Mapping[str, int], summary: str, paths: Mapping[str, Path], seconds: float) -> str:
-    """The step's results in a line or two."""
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rows.items())
     lines = [f"{step.name}: {counts} in {seconds:.1f} s"] + ([summary] if summary else [])
     for name in step.outputs:

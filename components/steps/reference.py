@@ -30,7 +30,6 @@ parameter to all of its steps.
 
 
 def reference() -> str:
-    """The page as Markdown."""
     sections = [_HEAD, _form()]
     for step in STEPS.values():
         folders = [f"reads `{name}`: {text}" for name, text in step.inputs.items()]

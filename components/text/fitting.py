@@ -36,7 +36,6 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
 
 
 def write_counts(counts: Mapping[str, int], path: Path) -> None:
-    """Writes counts as an Arrow file."""
     table = pa.table({"word": pa.array(counts.keys(), pa.string()), "count": pa.array(counts.values(), pa.int64())})
     with pa.ipc.new_file(str(path), table.schema) as writer:
         writer.write_table(table)

@@ -86,7 +86,6 @@ def tokenizer_of(spec: FeatureSpec) -> WordPiece:
 
 
 def write_vocabulary(tokens: Sequence[str], folder: Path) -> None:
-    """Writes the vocabulary of an artifact."""
     path = folder / _FILE
     path.parent.mkdir(exist_ok=True)
     table = pa.table({"id": pa.array(range(len(tokens)), pa.int32()), "value": pa.array(tokens, pa.string())})

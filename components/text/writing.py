@@ -72,7 +72,6 @@ def _array(values: np.ndarray) -> pa.Array:
 
 
 def token_features(tokenizer: WordPiece, length: int) -> list[Feature]:
-    """The features of the channel of tokens."""
     return [
         Feature(INPUT_IDS, "int32", len(tokenizer) - 1, length),
         Feature(SEGMENT_IDS, "int8", 1, length),
@@ -80,5 +79,4 @@ def token_features(tokenizer: WordPiece, length: int) -> list[Feature]:
 
 
 def token_metadata(tokenizer: WordPiece) -> dict[str, Any]:
-    """The metadata sections about the tokens."""
     return {TOKENS: tokenizer.special.to_dict(), "vocabulary": {NAME: described(tokenizer).to_dict()}}

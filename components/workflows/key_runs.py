@@ -73,7 +73,6 @@ class KeyRuns:
         self._writer.shutdown()
 
     def add(self, rows: pa.Table) -> None:
-        """Takes a table of the schema."""
         self._pending.append(rows)
         self._pending_rows += rows.num_rows
         self.rows += rows.num_rows

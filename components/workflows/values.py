@@ -197,7 +197,6 @@ def _floats(column: pa.Array) -> np.ndarray:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column is text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
 
 
@@ -245,7 +244,6 @@ class IdCheck:
         self._fraction = ""
 
     def add(self, values: pa.Array) -> None:
-        """Takes text values."""
         if self._has_text:
             return
         distinct = pc.drop_null(pc.unique(values))

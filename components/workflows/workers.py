@@ -32,8 +32,6 @@ _FORK_FROM_SERVER = {"distributed.worker.multiprocessing-method": "forkserver"}
 
 
 class Workers(Protocol):
-    """Runs tasks."""
-
     def run(self, tasks: Sequence[Delayed]) -> Iterator[tuple[int, Any]]:
         """Yields each task's index in ``tasks`` and its result, in order of completion."""
         ...

@@ -52,7 +52,6 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
 
 
 def pipeline_of(options: argparse.Namespace) -> Pipeline:
-    """The pipeline that the options name."""
     return Pipeline(options.pipeline, options.model, options.dataset, options.task)
 
 
@@ -69,13 +68,11 @@ def add_nights(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """--model, --dataset and --task."""
     parser.add_argument("--model", default=MODEL, metavar="NAME", help="default %(default)s; see kfrec models")
     add_choices(parser)
 
 
 def add_choices(parser: argparse.ArgumentParser) -> None:
-    """--dataset and --task."""
     parser.add_argument("--dataset", default="", metavar="NAME", help="data set (default: the model's own)")
     parser.add_argument("--task", default="", metavar="NAME", help="task that evaluates it (default: the model's own)")
 
@@ -97,20 +94,17 @@ def add_after(parser: argparse.ArgumentParser) -> None:
 
 
 def add_endpoint(parser: argparse.ArgumentParser) -> None:
-    """--endpoint and --namespace of KFP."""
     parser.add_argument("--endpoint", default="", metavar="URL", help="KFP's API (default: KFP_ENDPOINT)")
     parser.add_argument("--namespace", default="", metavar="NAME", help="the user's namespace, in multi-user KFP")
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """--settings of a cluster."""
     parser.add_argument(
         "--settings", metavar="FILE", help="resources, tolerations, secrets and more by step; see task_settings.yaml"
     )
 
 
 def add_size(parser: argparse.ArgumentParser) -> None:
-    """--size of the data on a cluster."""
     parser.add_argument(
         "--size",
         choices=SIZES,
@@ -121,7 +115,6 @@ def add_size(parser: argparse.ArgumentParser) -> None:
 
 
 def add_registry(parser: argparse.ArgumentParser) -> None:
-    """--registry of the images."""
     parser.add_argument(
         "--registry",
         default=os.environ.get(REGISTRY, ""),
@@ -131,7 +124,6 @@ def add_registry(parser: argparse.ArgumentParser) -> None:
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
-    """--log of served rows."""
     parser.add_argument(
         "--log",
         default=os.environ.get(VARIABLE, ""),
@@ -215,7 +207,6 @@ def run_of_model(options: argparse.Namespace, named: str) -> RunRecord | None:
 
 
 def output_of(run: RunRecord, step: str, name: str) -> str:
-    """The folder of an output of a finished step."""
     return str(run.steps[step]["outputs"][name])
 
 
@@ -264,7 +255,6 @@ def require_free(port: int, *, free: bool = True) -> None:
 
 
 def free_port() -> int:
-    """An unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -157,7 +157,6 @@ def namespace_of(client: Client) -> str | None:
 
 
 def pages(listing: Callable[..., Any], **query: Any) -> Iterator[Any]:
-    """The pages of one of the client's lists."""
     token = ""
     while True:
         page = listing(page_token=token, page_size=_PAGE, **query)

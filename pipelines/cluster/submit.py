@@ -250,7 +250,6 @@ def ensure_version(client: Client, ir: str) -> Version:
 
 
 def pipeline_name(ir: str) -> str:
-    """The name of a compiled pipeline in KFP."""
     return fitted(str(_info(ir)["name"]))
 
 

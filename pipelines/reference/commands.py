@@ -25,7 +25,6 @@ parameters as options: [parameters](parameters.md).
 
 
 def reference() -> str:
-    """The page as Markdown."""
     summaries = {name: command.summary for name, command in COMMANDS.items()}
     sections = [_HEAD, _table(("command", "what it does"), _links(summaries))]
     for name, own in commands_of(parser()).items():

@@ -58,7 +58,6 @@ class RunRecord:
 
     @property
     def resume_command(self) -> str:
-        """The command that resumes it."""
         return self.purpose or shlex.join(["kfrec", "run", "--resume", str(self.folder)])
 
     def state_now(self) -> str:

@@ -97,7 +97,6 @@ def _run_of(client: MlflowClient, held: ModelVersion) -> Run | None:
 
 
 def table(versions: Sequence[Mapping[str, Any]]) -> str:
-    """One line per version."""
     rows = [_COLUMNS, *map(_row, versions)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(

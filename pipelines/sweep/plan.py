@@ -109,12 +109,10 @@ class Plan:
 
     @property
     def pipeline(self) -> Pipeline:
-        """The pipeline of a trial."""
         return Pipeline(TRAINING, self.model, self.dataset, self.task)
 
     @property
     def primary(self) -> Metric:
-        """The metric that compares models."""
         return self._task.primary
 
     @property

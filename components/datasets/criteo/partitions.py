@@ -40,7 +40,6 @@ class Span:
         return max(min(self.end, last) - max(self.begin, first), 0)
 
     def read(self, columns: Sequence[str] = tuple(LINE.names)) -> pa.Table:
-        """The impressions."""
         options = pa.ipc.IpcReadOptions(included_fields=[LINE.get_field_index(name) for name in columns])
         with pa.OSFile(str(self.partition.path)) as file:
             table = pa.ipc.open_file(file, options=options).read_all()

@@ -150,7 +150,6 @@ _ROW_GROUP = 65_536
 
 
 def write_samples(span: Span, lookups: Path, output: Path) -> Written:
-    """Writes the samples of impressions."""
     table = span.read()
     columns = [table[name] for name in (LABEL, *NUMERICAL)]
     columns += [_encoded(table[name].combine_chunks(), read_ids(lookups, name)) for name in CATEGORICAL]

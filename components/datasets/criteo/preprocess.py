@@ -225,7 +225,6 @@ MISSING_OR_RARE = 0
 
 
 def specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> FeatureSpec:
-    """Builds the specification."""
     features = [
         Feature(LABEL, "bool"),
         *(Feature(name, "float32") for name in NUMERICAL),

@@ -36,7 +36,6 @@ class EventGeneration(Generation):
 
     @property
     def are_reviews(self) -> bool:
-        """See ``Generation``."""
         return not self.synthetic_shop_days
 
 
@@ -95,24 +94,20 @@ class EventSampling(GrowingSampling):
 
     @property
     def chosen_kinds(self) -> Mapping[str, Sequence[str]]:
-        """See ``Sampling``."""
         named = {"target_kinds": self.target_kinds, "context_kinds": self.context_kinds}
         return {name: list(listed_kinds(kinds)) for name, kinds in named.items() if listed_kinds(kinds)}
 
     @property
     def event_columns(self) -> Sequence[EventColumn]:
-        """See ``Sampling``."""
         categories, numbers, known = map(listed_kinds, (self.event_categories, self.event_numbers, self.known_columns))
         return [EventColumn(name, name in numbers, name in known) for name in dict.fromkeys((*categories, *numbers))]
 
     @property
     def has_weights(self) -> bool:
-        """See ``Sampling``."""
         return bool(self.kind_weights or self.weight_column)
 
     @property
     def weighs_targets(self) -> bool:
-        """See ``Sampling``."""
         return self.weighted_loss
 
     @property
@@ -155,7 +150,6 @@ class EventSampling(GrowingSampling):
 
     @property
     def learns_histories(self) -> bool:
-        """See ``Sampling``."""
         return set(listed_kinds(self.target_kinds)) == set(listed_kinds(self.context_kinds))
 
 

@@ -55,7 +55,6 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
 
 def histories(job: PreprocessJob) -> UserHistories:
-    """All events of every user."""
     return histories_from(job, _read)
 
 
@@ -233,7 +232,6 @@ class _Reader:
         return pa.array(codes, pa.int8()).take(kinds.indices).fill_null(NO_KIND)
 
     def _values(self, column: EventColumn, batch: Batch, refusals: Refusals) -> pa.Array:
-        """The values of a column that models read."""
         values, wrong = read_values(column, batch.rows.column(column.name))
         refusals.add(wrong, column.name, "no number")
         return values

@@ -58,7 +58,6 @@ def bucket_numbers(published: Mapping[str, int], largest: int) -> dict[str, int]
 
 
 def specification(largest_buckets: int, encoding: Mapping[str, Any]) -> FeatureSpec:
-    """The specification of the samples' columns."""
     numbers = bucket_numbers(BUCKETS, largest_buckets)
     list_numbers = bucket_numbers(LIST_BUCKETS, largest_buckets)
     features = [

@@ -207,7 +207,6 @@ def _file(name: str) -> str:
 
 
 def write_fitted(fitted: Fitted, folder: Path) -> None:
-    """Writes the files into ``folder``."""
     (folder / VOCABULARY).mkdir()
     for name, counts in fitted.counts.items():
         columns = {"id": counts.ids}

@@ -111,7 +111,6 @@ def _bins(name: str, number: FittedNumber) -> Any:
 
 
 def features(fitted: Fitted, schema: TableSchema) -> tuple[dict[str, Feature], dict[str, tuple[str, ...]]]:
-    """The features of the samples, and their channels."""
     label = Feature(feature_name(schema.label.column), FLOAT if schema.label.number else BOOL)
     by_channel: dict[str, list[Feature]] = {Channel.LABEL: [label]}
     for source in schema.sources:

@@ -152,7 +152,6 @@ class TableSchema:
 
     @property
     def group(self) -> Source | None:
-        """The group column."""
         return next((source for source in self.sources if isinstance(source.treatment, Group)), None)
 
     @property

@@ -45,7 +45,6 @@ class Partition:
         return places == SPLITS.index(split)
 
     def train_rows(self, columns: Sequence[str]) -> pa.Table:
-        """The training rows' columns."""
         return pq.read_table(self.path, columns=list(columns)).filter(pa.array(self.rows_of(TRAIN)))
 
 

@@ -77,12 +77,10 @@ class Language:
         self.adverbs = [next(words) for _ in range(ADVERBS)]
 
     def document(self, random: Random) -> list[str]:
-        """The sentences of a document."""
         topic = random.randrange(TOPICS)
         return [self.sentence(topic, random) for _ in range(random.randint(*_SENTENCES))]
 
     def sentence(self, topic: int, random: Random) -> str:
-        """A sentence about a topic."""
         noun = random.randrange(NOUNS)
         subject, verb = self.nouns[topic][noun], self.verbs[topic][noun]
         target = self.nouns[topic][(noun + 1) % NOUNS]

@@ -88,7 +88,6 @@ class FusedEmbedding(tf.Module):
         return look_up(self.tables, rows, self._dtype, has_padding)
 
     def table_of(self, index: int) -> Table:
-        """The table of one feature."""
         return Table(self.tables, self._offsets[index], self._cardinalities[index] + 1)
 
     def table(self, index: int) -> tf.Tensor:

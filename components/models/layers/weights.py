@@ -95,7 +95,6 @@ class Weights:
         return tf.Variable(q * tf.sign(tf.linalg.diag_part(r))[..., tf.newaxis, :], name=self._scope + name)
 
     def constant(self, name: str, shape: Sequence[int], value: float = 0.0) -> tf.Variable:
-        """A constant value."""
         return self.drawn(self._scope + name, shape, lambda first, count: tf.fill([count, *shape[1:]], value))
 
     def drawn(self, name: str, shape: Sequence[int], draw: Draw) -> tf.Variable:

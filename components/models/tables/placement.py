@@ -151,6 +151,5 @@ def mark(variable: tf.Variable, sharding: Sharding) -> None:
 
 
 def whole_shape(variable: tf.Variable) -> list[int]:
-    """The shape of the whole table of a variable or shard."""
     sharding = sharding_of(variable)
     return list(sharding.shape) if sharding is not None else variable.shape.as_list()

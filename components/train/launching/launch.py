@@ -107,7 +107,6 @@ class LocalLauncher:
         }
 
     def run(self, workers: int, arguments: Sequence[str], log: Path, measured: Measured = ignored) -> None:
-        """See ``Launcher``."""
         with log.open("w") as file, self.environments(workers) as environments:
             relay = Relay(file, measured, tagged=self._by_mpirun(workers), several=workers > 1)
             with relay:

@@ -55,7 +55,6 @@ class Averages(tf.Module):
             self._swap(variables)
 
     def assign_to(self, variables: Sequence[tf.Variable]) -> None:
-        """Assigns the averages to the variables."""
         for average, variable in zip(self.values, variables, strict=bool(self.values)):
             variable.assign(average)
 

@@ -34,7 +34,6 @@ class LossScale(tf.Module):
 
     @property
     def value(self) -> float | tf.Variable:
-        """The factor of the loss."""
         return self._static if self.enabled and self._static else self.factor
 
     def apply(

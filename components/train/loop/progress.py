@@ -54,7 +54,6 @@ class TrainingProgress:
 
     @property
     def name(self) -> str:
-        """The name of a checkpoint at this position."""
         return f"{NAME}-{self.global_step}"
 
 

@@ -79,7 +79,6 @@ class Ranks:
         return [value]
 
     def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """See ``components.tasks.Exchange``."""
         return list(columns)
 
     def end(self) -> None:

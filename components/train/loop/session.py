@@ -77,7 +77,6 @@ class Session:
 
     @property
     def judge(self) -> Metric:
-        """The metric by which epochs are compared."""
         return self.task.validation_metric(self.data.samples.cuts_groups)
 
     def best_epoch(self, epochs: Sequence[Mapping[str, Any]]) -> int:

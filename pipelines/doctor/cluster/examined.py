@@ -124,7 +124,6 @@ class Examined:
 
     @property
     def api(self) -> Kubernetes:
-        """The Kubernetes API, for checks that require it."""
         assert self.kubernetes is not None
         return self.kubernetes
 

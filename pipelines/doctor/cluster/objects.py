@@ -55,7 +55,6 @@ _ROLE_OF_KFP = "bind KFP's own role: pipeline-runner, or kubeflow-edit in multi-
 
 
 def kubernetes(examined: Examined) -> Iterator[Finding]:
-    """The API and the namespace."""
     if examined.kubernetes is None:
         yield missing(examined.unanswered)
         return
@@ -251,7 +250,6 @@ def _refusal(examined: Examined, right: Right, verb: str, namespace: str) -> str
 
 
 def gpus(examined: Examined) -> Iterator[Finding]:
-    """Allocatable GPUs of the nodes."""
     try:
         nodes = (examined.api.get("/api/v1/nodes", limit="500") or {}).get("items", ())
     except Refused as no:

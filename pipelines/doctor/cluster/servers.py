@@ -59,7 +59,6 @@ def pipelines(examined: Examined) -> Iterator[Finding]:
 
 
 def mlflow(examined: Examined) -> Iterator[Finding]:
-    """MLflow: availability and authentication."""
     uri = examined.environment.get(_MLFLOW, "").strip()
     if not uri:
         yield missing(f"{_MLFLOW} is not set", "set it in the config map kfrec-config")
