@@ -143,6 +143,23 @@ class Retrieving(Protocol):
 
 
 @runtime_checkable
+class Describing(Retrieving, Protocol):
+    """One whose targets' vectors are sums, of which one part is a function of the columns of items.
+
+    The export adds a signature for it, with which items are ranked that the model does not know.
+
+    Attributes:
+        item_columns: floats of the vector of an item's columns, see ``components.feature_spec.item_columns``; 0 where
+            the data have none, and so no part.
+    """
+
+    item_columns: int
+
+    def column_vectors(self, columns: tf.Tensor) -> tf.Tensor:
+        """The part, float32 ``[B, width]``, from the vectors of the columns, float32 ``[B, item_columns]``."""
+
+
+@runtime_checkable
 class ScoringItems(Protocol):
     """A model that scores all items of a user at once, where no two vectors do.
 

@@ -40,7 +40,15 @@ from components.datasets.raw_rows import (
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
-from components.scoring.model import ITEM_SCORES, TARGET_VECTORS, USER_VECTORS, cores, part_size
+from components.scoring.model import (
+    COLUMN_VECTORS,
+    COLUMNS,
+    ITEM_SCORES,
+    TARGET_VECTORS,
+    USER_VECTORS,
+    cores,
+    part_size,
+)
 from components.scoring.newcomers import NewByVector, Newcomers
 from components.scoring.popularity import Popularity
 from components.scoring.ranking import best_of
@@ -86,14 +94,15 @@ class Catalogue:
         boosts: factors of the candidates' likelihood or lift, float64 above 0, each candidate's first one; None is 1.
         groups: names of the candidates' categories, each candidate's first one, null for none, in place of the model's;
             None is the model's.
+        columns: vectors of the candidates' columns, each candidate's first one, float32 ``[N, width]``; None is none.
 
     Attributes:
         column: the model's column of candidates.
         names: the candidates, string ``[N]``.
         counts: of the sampling distribution, ``[N]``; None if unknown.
         flags: UNKNOWN_ITEM for one outside the vocabulary, UNSEEN for one that is never drawn as a negative, else
-            empty; object ``[N]``. NEW_ITEM for one outside the vocabulary whose vector is that of its given category,
-            in a model whose item vectors have one.
+            empty; object ``[N]``. NEW_ITEM for one outside the vocabulary whose vector is that of its given category
+            and columns, in a model whose item vectors have these.
         behind: bool ``[N]``, the candidates with another flag, which rank behind the others, by how popular their
             category is, as far as the model reads one.
         level: float64 ``[N]``, how often the category of one behind was chosen; else 0.
@@ -117,12 +126,14 @@ class Catalogue:
         candidates: pa.Array | None = None,
         boosts: np.ndarray | None = None,
         groups: pa.Array | None = None,
+        columns: np.ndarray | None = None,
     ) -> None:
         self.raw, self.column = raw, candidate_column(raw)
         names = every_candidate(raw) if candidates is None else self.spelled(candidates)
         self.names = names.drop_null().unique()
-        self.log_boost = None if boosts is None else np.log(boosts[pc.index_in(self.names, value_set=names).to_numpy()])
-        self._groups = None if groups is None else groups.take(pc.index_in(self.names, value_set=names))
+        first = pc.index_in(self.names, value_set=names)
+        self.log_boost = None if boosts is None else np.log(boosts[first.to_numpy()])
+        self._groups = None if groups is None else groups.take(first)
         self._new: tuple[Newcomers | NewByVector, ...] = ()
         encoded = _encoded(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
@@ -138,6 +149,9 @@ class Catalogue:
         self.vectors: np.ndarray | None = None
         if TARGET_VECTORS in raw.model.retrieval:
             self.vectors = raw.model.vectors_of(TARGET_VECTORS, self._features)
+        if self.vectors is not None and columns is not None and COLUMN_VECTORS in raw.model.retrieval:
+            is_told, described = is_unknown, columns[first.to_numpy()][is_unknown]
+            self.vectors[is_told] += raw.model.vectors_of(COLUMN_VECTORS, {COLUMNS: described})
         sampled = isinstance(raw.rows, SampledNegatives) and self._output in (LOGIT, PROBABILITY)
         self._is_probability = sampled and self._output == PROBABILITY
         self.counts = raw.rows.sampling_counts(self.names) if isinstance(raw.rows, SampledNegatives) else None
@@ -213,9 +227,10 @@ class Catalogue:
 
     @property
     def lists_new(self) -> bool:
-        """Whether ``list_new`` has something to list: new candidates with a category, and likelihoods to share."""
-        is_new = np.isin(self.flags, (UNKNOWN_ITEM, NEW_ITEM))
-        return self._groups is not None and self.value == LIKELIHOOD and bool(is_new.any())
+        """Whether ``list_new`` has something to list: new candidates with a category or columns, and likelihoods to
+        share."""
+        is_new = (self.flags == NEW_ITEM) | ((self.flags == UNKNOWN_ITEM) & (self._groups is not None))
+        return self.value == LIKELIHOOD and bool(is_new.any())
 
     def list_new(self, counts: np.ndarray) -> None:
         """Lists unknown candidates among the others, flagged NEW_ITEM, by their popularity in their category, which is
@@ -224,8 +239,9 @@ class Catalogue:
         Args:
             counts: recent events of the candidates, ``[N]``.
         """
-        assert self._groups is not None
-        codes = self._groups.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
+        codes = np.full(len(self.names), -1)
+        if self._groups is not None:
+            codes = self._groups.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
         by_vector = NewByVector(codes, self.flags == NEW_ITEM, counts)
         others = Newcomers(codes, ~self.behind & (self.flags != NEW_ITEM), self.flags == UNKNOWN_ITEM, counts)
         self._new = by_vector, others

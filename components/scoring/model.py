@@ -39,11 +39,13 @@ EXPLAIN = "explain"
 TARGETS = "targets"
 # Names of the signatures whose vectors' dot product orders targets, and of their output; only models that retrieve.
 USER_VECTORS, TARGET_VECTORS, VECTOR = "user_vectors", "target_vectors", "vector"
+# Name of the signature of what the columns of an item add to its vector, and of its input.
+COLUMN_VECTORS, COLUMNS = "column_vectors", "item_columns"
 # Name of the signature that scores all items of a user, instead of those; its output is VECTOR as well.
 ITEM_SCORES = "item_scores"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, VOCABULARY, SIDE_TABLES, "parameters.json", "training.json", PROFILE)
-_RETRIEVAL = (USER_VECTORS, TARGET_VECTORS, ITEM_SCORES)
+_RETRIEVAL = (USER_VECTORS, TARGET_VECTORS, COLUMN_VECTORS, ITEM_SCORES)
 _PART, _PART_OF_A_GPU = 2048, 1 << 16
 T = TypeVar("T")
 
@@ -60,8 +62,8 @@ class ExportedModel:
         parameters: of its training; empty if unknown.
         explain: the function of the signature ``explain``; None if there is none, or the model is not loaded.
         targets: the function of the signature ``targets``, likewise.
-        retrieval: the functions of USER_VECTORS and TARGET_VECTORS, or of ITEM_SCORES, by name, likewise; empty if it
-            does not retrieve.
+        retrieval: the functions of USER_VECTORS and TARGET_VECTORS, of COLUMN_VECTORS, or of ITEM_SCORES, by name,
+            likewise; empty if it does not retrieve.
     """
 
     folder: Path
@@ -161,8 +163,9 @@ class ExportedModel:
         model must have them.
 
         Args:
-            name: USER_VECTORS, TARGET_VECTORS or ITEM_SCORES.
-            batch: feature name to ids, ``[n]`` or ``[n, length]``: all features of the one or of the other.
+            name: USER_VECTORS, TARGET_VECTORS, COLUMN_VECTORS or ITEM_SCORES.
+            batch: feature name to ids, ``[n]`` or ``[n, length]``: all features of the one or of the other; or COLUMNS
+                to float32 ``[n, width]``.
 
         Raises:
             NotFinite: a vector is not finite.
@@ -181,8 +184,9 @@ class ExportedModel:
     def _tensors(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         import tensorflow as tf
 
-        names = [name for name in self.inputs if name in batch]
-        kinds = {name: tf.float32 if self.spec.features[name].is_float else tf.int64 for name in names}
+        names = [name for name in (*self.inputs, COLUMNS) if name in batch]
+        known = self.spec.features
+        kinds = {name: tf.float32 if name not in known or known[name].is_float else tf.int64 for name in names}
         return {name: tf.constant(batch[name], kind) for name, kind in kinds.items()}
 
 

@@ -17,10 +17,20 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.models import Model
-from components.models.model import Explaining, Retrieving, ScoringItems, SharingUser, outputs_of
+from components.models.model import Describing, Explaining, Retrieving, ScoringItems, SharingUser, outputs_of
 from components.models.names import name_of
 from components.models.tables.placement import Sharding, sharding_of, whole_shape
-from components.scoring.model import EXPLAIN, ITEM_SCORES, SIGNATURE, TARGET_VECTORS, TARGETS, USER_VECTORS, VECTOR
+from components.scoring.model import (
+    COLUMN_VECTORS,
+    COLUMNS,
+    EXPLAIN,
+    ITEM_SCORES,
+    SIGNATURE,
+    TARGET_VECTORS,
+    TARGETS,
+    USER_VECTORS,
+    VECTOR,
+)
 from components.scoring.signature import Output, Signature, write_signature
 from components.tasks import TaskDefinition
 from components.train.loop.ranks import Ranks
@@ -49,8 +59,9 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
             ``explain`` too; see ``components.models.model.Explaining``. One that scores many targets of one user
             has the signature ``targets``, which takes [None] of the target's features and [1] or [1, length] of the
             others; see ``components.models.model.SharingUser``. One that orders targets by a dot product has the
-            signatures ``user_vectors`` and ``target_vectors``; see ``components.models.model.Retrieving``. One that
-            scores all items at once has the signature ``item_scores``; see ``components.models.model.ScoringItems``.
+            signatures ``user_vectors`` and ``target_vectors``, see ``components.models.model.Retrieving``, and with
+            columns of items ``column_vectors``, see ``components.models.model.Describing``. One that scores all items
+            at once has the signature ``item_scores``; see ``components.models.model.ScoringItems``.
     """
 
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -83,6 +94,11 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         users, targets = _halves(signature, model.target_inputs)
         signatures[USER_VECTORS] = _vectors(model.user_vectors).get_concrete_function(**users)
         signatures[TARGET_VECTORS] = _vectors(model.target_vectors).get_concrete_function(**targets)
+    if isinstance(model, Describing) and model.item_columns:
+        own_part, width = model.column_vectors, model.item_columns
+        columns = tf.TensorSpec([None, width], tf.float32, name=COLUMNS)
+        of_columns = _vectors(lambda features: own_part(features[COLUMNS]))
+        signatures[COLUMN_VECTORS] = of_columns.get_concrete_function(**{COLUMNS: columns})
     if isinstance(model, ScoringItems):
         users, _ = _halves(signature, model.target_inputs)
         signatures[ITEM_SCORES] = _vectors(model.item_scores).get_concrete_function(**users)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
     files = TABLES.files(job.raw)
     tables, odd = with_content(files), OddFiles(files)
     categories: dict[str, str] = {}
+    told: list[pa.Table] = []
     reader = _Reader(parameters, tables)
     columns = [Profiled("user", CATEGORY, counted=True), Profiled("item", CATEGORY, counted=True)]
     columns.append(Profiled("timestamp", TIME, unit=TICK))
@@ -71,9 +73,10 @@ def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
         for table in tables:
             refused = Quarantine(table, job.folder / "quarantine", parameters.malformed_limit, "events")
             with closing(refused):
-                for events, found in reader.read(table, refused, profiler, bar.advance):
+                for events, found, values in reader.read(table, refused, profiler, bar.advance):
                     runs.add(events)
                     odd.add(table, events)
+                    told.append(values)
                     for item, category in found.items():
                         categories.setdefault(item, category)
             refused.judge(reader.rows_of_table)
@@ -83,7 +86,14 @@ def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
         raise KfrecError(f"{tables[0]}: no events in it; check what download fetched")
     odd.warn()
     return Read(
-        "events", "tables", runs, [_items(categories)], tables[0], tables[0], lambda: malformed, reader.chosen_kinds()
+        "events",
+        "tables",
+        runs,
+        [_items(categories, told)],
+        tables[0],
+        tables[0],
+        lambda: malformed,
+        reader.chosen_kinds(),
     )
 
 
@@ -99,7 +109,7 @@ class _Reader:
         places = "user_column, item_column, time_column, category_column, kind_column, weight_column"
         self._columns = parameters.event_columns
         self._stated = Stated(
-            f"parameter {places}, event_categories or event_numbers",
+            f"parameter {places}, event_categories, event_numbers or item_columns",
             "or write the file without quotes",
             "name the columns with the parameter header",
         )
@@ -136,7 +146,7 @@ class _Reader:
             )
         if parameters.weight_column:
             read.append(parameters.weight_column)
-        read += [column.name for column in self._columns]
+        read += [*(column.name for column in self._columns), *parameters.of_items]
         self._kinds: dict[str, int] = {}
         self._layout = Layout(delimiter, names, tuple(dict.fromkeys(read)))
         self._times = Times(
@@ -148,8 +158,8 @@ class _Reader:
 
     def read(
         self, table: Path, refused: Quarantine, profiler: TableProfiler, advance: Callable[[int], None]
-    ) -> Iterator[tuple[pa.Table, Mapping[str, str]]]:
-        """Yields events of ``event_schema``, and the categories of their items.
+    ) -> Iterator[tuple[pa.Table, Mapping[str, str], pa.Table]]:
+        """Yields events of ``event_schema``, the categories of their items, and what else is known of these.
 
         Args:
             advance: called with each number of bytes that were read.
@@ -160,15 +170,15 @@ class _Reader:
         self.rows_of_table = 0
         for batch in batches(table, self._layout, self._stated, self._parameters.longest_line):
             refusals = Refusals(batch.rows, batch.lines)
-            events, categories = self._events(batch, refusals)
+            events, categories, told = self._events(batch, refusals)
             refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
             self.rows_of_table += len(batch.rows) + len(batch.bad)
             profiler.add(events.select(REVIEW.names).rename_columns(["user", "item", "timestamp"]))
             profiler.malformed += len(batch.bad) + len(refusals.lines)
-            yield events, categories
+            yield events, categories, told
             advance(batch.consumed)
 
-    def _events(self, batch: Batch, refusals: Refusals) -> tuple[pa.Table, dict[str, str]]:
+    def _events(self, batch: Batch, refusals: Refusals) -> tuple[pa.Table, dict[str, str], pa.Table]:
         own = self._parameters
         names = {}
         for role, name in (("user", own.user_column), ("item", own.item_column)):
@@ -197,7 +207,7 @@ class _Reader:
             *(values.filter(kept) for values in further),
         ]
         events = pa.table(columns, schema=event_schema(self._columns))
-        return events, self._categories(batch, events, kept)
+        return events, self._categories(batch, events, kept), self._told(batch, events, kept)
 
     def _nanoseconds(self, column: pa.Array, values: np.ndarray) -> np.ndarray:
         """Times as integers: float64 is exact for microseconds since 1970, but not for nanoseconds."""
@@ -302,6 +312,15 @@ class _Reader:
         self._per_second = found
         return found
 
+    def _told(self, batch: Batch, events: pa.Table, kept: pa.Array) -> pa.Table:
+        """Columns asin and those of item_columns, of the first event of each item that has a value of one."""
+        columns = {}
+        for name in self._parameters.of_items:
+            values = batch.rows.column(name).filter(kept)
+            is_list = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
+            columns[name] = values if is_list else texts(values, DEFAULT_MISSING)
+        return _first_of_each(pa.table({"asin": events["asin"], **columns}))
+
     def _categories(self, batch: Batch, events: pa.Table, kept: pa.Array) -> dict[str, str]:
         """The category of each item, the first one that is known."""
         items = events["asin"].combine_chunks()
@@ -314,6 +333,19 @@ class _Reader:
         return dict(zip(first["item"].to_pylist(), first["category_first"].to_pylist(), strict=True))
 
 
-def _items(categories: Mapping[str, str]) -> pa.Table:
+def _items(categories: Mapping[str, str], told: Sequence[pa.Table]) -> pa.Table:
     names, values = pa.array(list(categories), pa.string()), pa.array(list(categories.values()), pa.string())
-    return pa.table([names, values.dictionary_encode()], schema=ITEM)
+    items = pa.table([names, values.dictionary_encode()], schema=ITEM)
+    found = _first_of_each(pa.concat_tables(told, promote_options="permissive"))
+    places = pc.index_in(names, value_set=found["asin"].combine_chunks())
+    for name in found.column_names[1:]:
+        items = items.append_column(name, found[name].take(places))
+    return items
+
+
+def _first_of_each(told: pa.Table) -> pa.Table:
+    """The first row of each item with a value in one of the other columns."""
+    known = [column.is_valid() for column in told.columns[1:]]
+    told = told.filter(reduce(pc.or_, known)) if known else told.slice(0, 0)
+    items = told["asin"].combine_chunks().dictionary_encode().indices.to_numpy()
+    return told.take(pa.array(np.sort(np.unique(items, return_index=True)[1])))

@@ -55,6 +55,7 @@ class Encoder:
     Attributes:
         tables: folder of its tables; must outlive the workflow.
         catalogue: category by item id in the vocabulary's own data; None if fitted on this data.
+        folder: of the earlier output whose vocabulary it is; None if fitted on this data.
         columns: values of the columns of events, by ``EventColumn.field``, in the vocabulary's own data.
         rows: id of each id of the workflow, which are consecutive, int32, by name; without names where they are equal.
     """
@@ -62,6 +63,7 @@ class Encoder:
     workflow: Workflow
     tables: Path
     catalogue: np.ndarray | None = None
+    folder: Path | None = None
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
     rows: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -144,7 +146,7 @@ def earlier_encoder(location: str, scratch: Path, columns: Sequence[EventColumn]
     (scratch / "workflow").mkdir(parents=True)
     there = [column.field for column in columns if (folder / vocabulary_file(column.field)).is_file()]
     values = {name: encoding_values(folder / vocabulary_file(name), FIRST_ID, _NOT_OURS) for name in there}
-    return replace(_from_vocabulary(folder, scratch / "workflow"), columns=values), folder
+    return replace(_from_vocabulary(folder, scratch / "workflow"), columns=values, folder=folder), folder
 
 
 def _check_description(path: Path) -> None:

@@ -71,6 +71,6 @@ def test_the_table_is_the_same_for_the_same_parameters(tmp_path: Path) -> None:
         written.append((tmp_path / name / EVENTS).read_bytes())
     assert written[0] == written[1]
     table = pc.read_csv(tmp_path / "one" / EVENTS)
-    assert table.column_names == ["user", "item", "timestamp", "category", "event", "price", "device"]
+    assert table.column_names == ["user", "item", "timestamp", "category", "event", "price", "device", "title"]
     assert set(table["device"].to_pylist()) == {"computer", "phone"}
     assert set(table["event"].to_pylist()) <= {"view", "cart", "purchase"} and table.num_rows > 100
