@@ -138,6 +138,10 @@ class ItemColumns:
         parts = [column.encode(values[column.name]) for column in self.columns]
         return np.concatenate([np.ones((len(parts[0]), 1), np.float32), *parts], 1)
 
+    def of_none(self, count: int) -> np.ndarray:
+        """The vectors of items without a value, float32 ``[count, width]``."""
+        return np.eye(1, self.width, dtype=np.float32).repeat(count, 0)
+
 
 def read_item_columns(folder: Path) -> ItemColumns | None:
     """The columns of an artifact; None if it has none.

@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, RawColumn
 from components.errors import KfrecError
-from components.feature_spec.item_columns import ItemColumns, read_item_columns
+from components.feature_spec.item_columns import ItemColumns
 from components.inference.formats import rows_file
 from components.inference.history import People, some
 from components.scoring import RawModel
 from components.scoring.catalogue import candidate_column
-from components.scoring.model import COLUMN_VECTORS
 from components.workflows.times import Times
 from components.workflows.values import DEFAULT_MISSING, numbers, plain_type, texts
 
@@ -74,7 +73,7 @@ def candidates_in(path: Path, model: RawModel, at: float) -> Candidates:
         KfrecError: there is no such file or column, it holds no items, a time or factor is none, or it has some of the
             columns of items that the model reads, but not all.
     """
-    known = read_item_columns(model.model.spec.folder) if COLUMN_VECTORS in model.model.retrieval else None
+    known = model.model.item_columns
     column, rows = candidate_column(model), 0
     items: list[str | None] = []
     boosts: list[np.ndarray] = []

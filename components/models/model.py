@@ -177,6 +177,25 @@ class ScoringItems(Protocol):
 
 
 @runtime_checkable
+class ScoringNew(ScoringItems, Protocol):
+    """One that scores items by their columns, too, which it does not know.
+
+    Attributes:
+        item_columns: see ``Describing``.
+    """
+
+    item_columns: int
+
+    def new_scores(self, features: Mapping[str, tf.Tensor], columns: tf.Tensor) -> tf.Tensor:
+        """Scores beside those of ``item_scores``, float32 ``[B, n]``.
+
+        Args:
+            features: of users, ``[B]`` or ``[B, length]``, and of the targets, ``[n]``.
+            columns: vectors of the targets' columns, float32 ``[n, item_columns]``.
+        """
+
+
+@runtime_checkable
 class Fitted(Protocol):
     """A model with statistics of the training samples, such as counts, that no gradient finds.
 

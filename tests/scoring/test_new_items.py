@@ -150,3 +150,15 @@ def test_columns_that_do_not_fit_are_one_line(text: str, said: str, described: R
 def test_without_their_columns_new_items_are_listed_by_their_category(described: RawModel, tmp_path: Path) -> None:
     found = stock(tmp_path, "item,category\ni4,c1\nnew,c1\nother,c9\n", described)
     assert found.flags.tolist() == ["", NEW_ITEM, UNKNOWN_ITEM]
+
+
+def test_a_mixture_scores_new_items_by_sasrec(records: Path, described: RawModel, tmp_path: Path) -> None:
+    mixed = stock(tmp_path, TOLD, exported(records, tmp_path / "mixed", mixed=True, knn_share=0.25))
+    assert mixed.flags.tolist() == ["", NEW_ITEM, NEW_ITEM, ""] and mixed.vectors is None
+    alone = stock(tmp_path, TOLD, described)
+    users = pa.array(["u1", "u2"]), pa.array([["i4", "i7"], []], pa.list_(pa.string()))
+    (by_both,), (by_sasrec,) = (list(each.blocks(each.encoded(*users)[0], 2)) for each in (mixed, alone))
+    every = Catalogue(described)
+    (known,) = every.blocks(every.encoded(*users)[0], 2)
+    likelihood = np.exp(by_sasrec) / np.exp(known).sum(1, keepdims=True)
+    np.testing.assert_allclose(np.exp(by_both[:, 1:3]), 0.75 * likelihood[:, 1:3], rtol=1e-4)
