@@ -57,7 +57,7 @@ _MODEL: Mapping[str, Any] = {
     "state_dropout": 0.2, "global_batch_size": 128, "lr": 0.004, "epochs": 25, "patience": 5,
 }  # fmt: skip
 _REAL: Mapping[str, Any] = {
-    "dataset": "events", "negatives": "none", "training_targets": "windows", "max_sequence_length": 50,
+    "dataset": "events", "negatives": "none", "training_targets": "windows", "max_sequence_length": 20,
     "history_ends": "event", "test_reviews": 0.005, "shortest_sequence_for_user": 3,
 }  # fmt: skip
 # More than the customers of a shop.
