@@ -23,6 +23,7 @@ from components.feature_spec.item_columns import (
 from tests.datasets.amazon_reviews import raw
 from tests.datasets.amazon_reviews.raw import random_reviews
 from tests.datasets.events.test_events import DAY, csv, error_of, made
+from tests.datasets.events.test_growing import GROWS, OLD, day_of
 from tests.datasets.movielens.test_movielens import newer
 from tests.preprocess import running
 
@@ -103,6 +104,22 @@ def test_a_kept_vocabulary_keeps_the_statistics_and_what_it_knew(tmp_path: Path)
     said = error_of(tmp_path / "c", {"e.csv": csv(EVENTS, HEADER)}, workflow=str(first), item_columns="price",
                     split="last_item", shortest_sequence_for_user=3)  # fmt: skip
     assert "item_columns=price: the vocabulary of workflow is of price,title; name these" in said
+
+
+def test_a_vocabulary_that_grows_has_the_vectors_of_its_new_items(tmp_path: Path) -> None:
+    def night(folder: Path, days: range, **given: Any) -> Path:
+        rows = [(*event, str(int(event[1][1:]) + 0.5)) for day in days for event in day_of(day, [*OLD, f"i{20 + day}"])]
+        table = csv(rows, "user,item,timestamp,category,price")
+        return made(folder, {"e.csv": table}, **GROWS, item_columns="price", **given)
+
+    first = night(tmp_path / "first", range(2))
+    next_one = night(tmp_path / "next", range(2, 4), workflow=str(first))
+    assert read_item_columns(next_one) == read_item_columns(first)
+    before, now = vectors(first), vectors(next_one)
+    assert {"i20", "i21"} <= set(before) & set(now) and {"i22", "i23"} & (set(now) - set(before))
+    np.testing.assert_array_equal(now["i20"], before["i20"])
+    (column,) = read_item_columns(first).columns  # type: ignore[union-attr]
+    assert now["i22"][1] == pytest.approx((22.5 - column.mean[0]) / column.scale)
 
 
 @pytest.mark.parametrize(
