@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, RawColumn
 from components.errors import KfrecError
+from components.feature_spec.item_columns import ItemColumns
 from components.inference.formats import rows_file
 from components.inference.history import People, some
 from components.scoring import RawModel
 from components.scoring.catalogue import candidate_column
 from components.workflows.times import Times
-from components.workflows.values import DEFAULT_MISSING, numbers, texts
+from components.workflows.values import DEFAULT_MISSING, numbers, plain_type, texts
 
 _ROWS = 16_384
 _USERS = 4096
@@ -46,24 +47,39 @@ def exclusions_in(path: Path, model: RawModel) -> pa.Table:
     return pa.concat_tables(pairs, promote_options="permissive")
 
 
-def candidates_in(path: Path, model: RawModel, at: float) -> tuple[pa.Array, np.ndarray | None, pa.Array | None]:
+class Candidates(NamedTuple):
+    """What a file of candidates tells, as ``Catalogue`` takes it.
+
+    Attributes:
+        items: text ``[n]``.
+        boosts: the factors in the column boost, float64 ``[n]``; None without the column, as the others.
+        categories: the names in the column category, text ``[n]``.
+        columns: vectors of the columns of items that the model reads, float32 ``[n, width]``.
+    """
+
+    items: pa.Array
+    boosts: np.ndarray | None = None
+    categories: pa.Array | None = None
+    columns: np.ndarray | None = None
+
+
+def candidates_in(path: Path, model: RawModel, at: float) -> Candidates:
     """The items in a file of rows, in the model's column of candidates, that are available.
 
     Args:
         at: seconds since 1970; items whose time in the column available_until is before it are left out.
 
-    Returns:
-        The items, the factors in the column boost, float64, and the names in the column category, text; None without
-        these columns.
-
     Raises:
-        KfrecError: there is no such file or column, it holds no items, or a time or factor is none.
+        KfrecError: there is no such file or column, it holds no items, a time or factor is none, or it has some of the
+            columns of items that the model reads, but not all.
     """
+    known = model.model.item_columns
     column, rows = candidate_column(model), 0
     items: list[str | None] = []
     boosts: list[np.ndarray] = []
     ends: list[np.ndarray] = []
     categories: list[pa.Array] = []
+    vectors: list[np.ndarray] = []
     times = Times(AVAILABLE_UNTIL, "", str(path), "with the year first")
     for batch in rows_file(path).batches(_ROWS):
         items += _texts(path, batch, column, model).to_pylist()
@@ -73,6 +89,8 @@ def candidates_in(path: Path, model: RawModel, at: float) -> tuple[pa.Array, np.
             boosts.append(np.where(np.isnan(factors), 1, factors))
         if CATEGORY in batch.schema.names:
             categories.append(texts(batch[CATEGORY], DEFAULT_MISSING).cast(pa.string()))
+        if known is not None and not set(known.names).isdisjoint(batch.schema.names):
+            vectors.append(_vectors(path, batch, known))
         if AVAILABLE_UNTIL in batch.schema.names:
             until, wrong = times.read(batch[AVAILABLE_UNTIL], DEFAULT_MISSING)
             _require(path, rows, batch[AVAILABLE_UNTIL], AVAILABLE_UNTIL, wrong, "a time, such as 2026-11-28 20:00")
@@ -85,9 +103,21 @@ def candidates_in(path: Path, model: RawModel, at: float) -> tuple[pa.Array, np.
     available = ~(np.concatenate(ends) / times.per_second < at) if ends else np.ones(rows, bool)
     if not available.any():
         raise KfrecError(f"{path}: all items are past their {AVAILABLE_UNTIL}; give newer ones, or an earlier --at")
-    kept = pa.array(items, pa.string()).filter(pa.array(available))
-    named = pa.concat_arrays(categories).filter(pa.array(available)) if categories else None
-    return kept, np.concatenate(boosts)[available] if boosts else None, named
+    return Candidates(
+        pa.array(items, pa.string()).filter(pa.array(available)),
+        np.concatenate(boosts)[available] if boosts else None,
+        pa.concat_arrays(categories).filter(pa.array(available)) if categories else None,
+        np.concatenate(vectors)[available] if vectors else None,
+    )
+
+
+def _vectors(path: Path, batch: pa.RecordBatch, known: ItemColumns) -> np.ndarray:
+    if lacking := next((name for name in known.names if name not in batch.schema.names), ""):
+        raise KfrecError(f"{path}: no column {lacking}; the model knows items by {', '.join(known.names)}, so add it")
+    try:
+        return known.encode({name: plain_type(name, batch[name]) for name in known.names})
+    except KfrecError as error:
+        raise KfrecError(f"{path}: {error}") from None
 
 
 def seconds_of(time: str, option: str = "--at") -> float:

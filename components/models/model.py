@@ -143,6 +143,23 @@ class Retrieving(Protocol):
 
 
 @runtime_checkable
+class Describing(Retrieving, Protocol):
+    """One whose targets' vectors are sums, of which one part is a function of the columns of items.
+
+    The export adds a signature for it, with which items are ranked that the model does not know.
+
+    Attributes:
+        item_columns: floats of the vector of an item's columns, see ``components.feature_spec.item_columns``; 0 where
+            the data have none, and so no part.
+    """
+
+    item_columns: int
+
+    def column_vectors(self, columns: tf.Tensor) -> tf.Tensor:
+        """The part, float32 ``[B, width]``, from the vectors of the columns, float32 ``[B, item_columns]``."""
+
+
+@runtime_checkable
 class ScoringItems(Protocol):
     """A model that scores all items of a user at once, where no two vectors do.
 
@@ -157,6 +174,25 @@ class ScoringItems(Protocol):
     def item_scores(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The scores of every item, float32 ``[B, rows]`` by the id of the target's first feature, whose softmax is the
         likelihood; from the serving features that are not the target's."""
+
+
+@runtime_checkable
+class ScoringNew(ScoringItems, Protocol):
+    """One that scores items by their columns, too, which it does not know.
+
+    Attributes:
+        item_columns: see ``Describing``.
+    """
+
+    item_columns: int
+
+    def new_scores(self, features: Mapping[str, tf.Tensor], columns: tf.Tensor) -> tf.Tensor:
+        """Scores beside those of ``item_scores``, float32 ``[B, n]``.
+
+        Args:
+            features: of users, ``[B]`` or ``[B, length]``, and of the targets, ``[n]``.
+            columns: vectors of the targets' columns, float32 ``[n, item_columns]``.
+        """
 
 
 @runtime_checkable

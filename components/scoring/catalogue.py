@@ -40,7 +40,16 @@ from components.datasets.raw_rows import (
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.feature_spec.lookup import IdLookup
-from components.scoring.model import ITEM_SCORES, TARGET_VECTORS, USER_VECTORS, cores, part_size
+from components.scoring.model import (
+    COLUMN_VECTORS,
+    COLUMNS,
+    ITEM_SCORES,
+    NEW_SCORES,
+    TARGET_VECTORS,
+    USER_VECTORS,
+    cores,
+    part_size,
+)
 from components.scoring.newcomers import NewByVector, Newcomers
 from components.scoring.popularity import Popularity
 from components.scoring.ranking import best_of
@@ -86,14 +95,16 @@ class Catalogue:
         boosts: factors of the candidates' likelihood or lift, float64 above 0, each candidate's first one; None is 1.
         groups: names of the candidates' categories, each candidate's first one, null for none, in place of the model's;
             None is the model's.
+        columns: vectors of the candidates' columns, each candidate's first one, float32 ``[N, width]``, for a model
+            that reads columns of items; None is none.
 
     Attributes:
         column: the model's column of candidates.
         names: the candidates, string ``[N]``.
         counts: of the sampling distribution, ``[N]``; None if unknown.
         flags: UNKNOWN_ITEM for one outside the vocabulary, UNSEEN for one that is never drawn as a negative, else
-            empty; object ``[N]``. NEW_ITEM for one outside the vocabulary whose vector is that of its given category,
-            in a model whose item vectors have one.
+            empty; object ``[N]``. NEW_ITEM for one outside the vocabulary that the model scores by its given category
+            and columns.
         behind: bool ``[N]``, the candidates with another flag, which rank behind the others, by how popular their
             category is, as far as the model reads one.
         level: float64 ``[N]``, how often the category of one behind was chosen; else 0.
@@ -117,12 +128,14 @@ class Catalogue:
         candidates: pa.Array | None = None,
         boosts: np.ndarray | None = None,
         groups: pa.Array | None = None,
+        columns: np.ndarray | None = None,
     ) -> None:
         self.raw, self.column = raw, candidate_column(raw)
         names = every_candidate(raw) if candidates is None else self.spelled(candidates)
         self.names = names.drop_null().unique()
-        self.log_boost = None if boosts is None else np.log(boosts[pc.index_in(self.names, value_set=names).to_numpy()])
-        self._groups = None if groups is None else groups.take(pc.index_in(self.names, value_set=names))
+        first = pc.index_in(self.names, value_set=names)
+        self.log_boost = None if boosts is None else np.log(boosts[first.to_numpy()])
+        self._groups = None if groups is None else groups.take(first)
         self._new: tuple[Newcomers | NewByVector, ...] = ()
         encoded = _encoded(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
@@ -131,13 +144,22 @@ class Catalogue:
         # An item's first feature is its id, the second its category.
         of_category = targets[1] if len(targets) > 1 and targets[1] in self._features else ""
         is_told = np.zeros(len(self.names), bool)
-        if of_category and TARGET_VECTORS in raw.model.retrieval:
+        known = raw.model.item_columns
+        if of_category and (TARGET_VECTORS in raw.model.retrieval or known):
             is_told = is_unknown & self._tell_categories(of_category, is_unknown)
+        if known and columns is not None:
+            is_told = is_unknown
+        self._told, self._columns = np.flatnonzero(is_told), np.zeros((0, 0), np.float32)
+        if known:
+            vectors = known.of_none(len(self.names)) if columns is None else columns[first.to_numpy()]
+            self._columns = vectors[self._told]
         self._output = _ranked_output(raw)
         self.keeps_seen = raw.model.spec.keeps_seen
         self.vectors: np.ndarray | None = None
         if TARGET_VECTORS in raw.model.retrieval:
             self.vectors = raw.model.vectors_of(TARGET_VECTORS, self._features)
+            if known:
+                self.vectors[self._told] += raw.model.vectors_of(COLUMN_VECTORS, {COLUMNS: self._columns})
         sampled = isinstance(raw.rows, SampledNegatives) and self._output in (LOGIT, PROBABILITY)
         self._is_probability = sampled and self._output == PROBABILITY
         self.counts = raw.rows.sampling_counts(self.names) if isinstance(raw.rows, SampledNegatives) else None
@@ -213,9 +235,10 @@ class Catalogue:
 
     @property
     def lists_new(self) -> bool:
-        """Whether ``list_new`` has something to list: new candidates with a category, and likelihoods to share."""
-        is_new = np.isin(self.flags, (UNKNOWN_ITEM, NEW_ITEM))
-        return self._groups is not None and self.value == LIKELIHOOD and bool(is_new.any())
+        """Whether ``list_new`` has something to list: new candidates with a category or columns, and likelihoods to
+        share."""
+        is_new = (self.flags == NEW_ITEM) | ((self.flags == UNKNOWN_ITEM) & (self._groups is not None))
+        return self.value == LIKELIHOOD and bool(is_new.any())
 
     def list_new(self, counts: np.ndarray) -> None:
         """Lists unknown candidates among the others, flagged NEW_ITEM, by their popularity in their category, which is
@@ -224,8 +247,9 @@ class Catalogue:
         Args:
             counts: recent events of the candidates, ``[N]``.
         """
-        assert self._groups is not None
-        codes = self._groups.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
+        codes = np.full(len(self.names), -1)
+        if self._groups is not None:
+            codes = self._groups.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
         by_vector = NewByVector(codes, self.flags == NEW_ITEM, counts)
         others = Newcomers(codes, ~self.behind & (self.flags != NEW_ITEM), self.flags == UNKNOWN_ITEM, counts)
         self._new = by_vector, others
@@ -347,7 +371,11 @@ class Catalogue:
         for first in range(0, count, at_once):
             part = {name: values[first : first + at_once] for name, values in users.items()}
             if self.vectors is None:
-                yield model.vectors_of(ITEM_SCORES, part)[:, self._features[item.name]]
+                scores = model.vectors_of(ITEM_SCORES, part)[:, self._features[item.name]]
+                if self._columns.size:
+                    told = {name: values[self._told] for name, values in self._features.items()}
+                    scores[:, self._told] = model.vectors_of(NEW_SCORES, part, {**told, COLUMNS: self._columns})
+                yield scores
             else:
                 yield model.vectors_of(USER_VECTORS, part) @ self.vectors.T
 

@@ -23,6 +23,7 @@ from components.artifacts.notes import read_notes
 from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
+from components.feature_spec.item_columns import ItemColumns, read_item_columns
 from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.vocabulary import VOCABULARY
@@ -39,11 +40,15 @@ EXPLAIN = "explain"
 TARGETS = "targets"
 # Names of the signatures whose vectors' dot product orders targets, and of their output; only models that retrieve.
 USER_VECTORS, TARGET_VECTORS, VECTOR = "user_vectors", "target_vectors", "vector"
+# Name of the signature of what the columns of an item add to its vector, and of its input.
+COLUMN_VECTORS, COLUMNS = "column_vectors", "item_columns"
 # Name of the signature that scores all items of a user, instead of those; its output is VECTOR as well.
 ITEM_SCORES = "item_scores"
+# Name of the signature that scores items of a user by their columns, beside that.
+NEW_SCORES = "new_scores"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, VOCABULARY, SIDE_TABLES, "parameters.json", "training.json", PROFILE)
-_RETRIEVAL = (USER_VECTORS, TARGET_VECTORS, ITEM_SCORES)
+_RETRIEVAL = (USER_VECTORS, TARGET_VECTORS, COLUMN_VECTORS, ITEM_SCORES, NEW_SCORES)
 _PART, _PART_OF_A_GPU = 2048, 1 << 16
 T = TypeVar("T")
 
@@ -80,8 +85,8 @@ class ExportedModel:
         parameters: of its training; empty if unknown.
         explain: the function of the signature ``explain``; None if there is none, or the model is not loaded.
         targets: the function of the signature ``targets``, likewise.
-        retrieval: the functions of USER_VECTORS and TARGET_VECTORS, or of ITEM_SCORES, by name, likewise; empty if it
-            does not retrieve.
+        retrieval: the functions of USER_VECTORS and TARGET_VECTORS, and of COLUMN_VECTORS, or of ITEM_SCORES, and of
+            NEW_SCORES, by name, likewise; empty if it does not retrieve.
     """
 
     folder: Path
@@ -93,6 +98,12 @@ class ExportedModel:
     explain: Callable[..., Mapping[str, Any]] | None = None
     targets: Callable[..., Mapping[str, Any]] | None = None
     retrieval: Mapping[str, Callable[..., Mapping[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def item_columns(self) -> ItemColumns | None:
+        """The columns of items by which it scores those that it does not know; None without such a signature."""
+        reads = COLUMN_VECTORS in self.retrieval or NEW_SCORES in self.retrieval
+        return read_item_columns(self.spec.folder) if reads else None
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
         """Starts scoring samples: without a GPU in chunks, one per core at a time.
@@ -176,13 +187,18 @@ class ExportedModel:
         assert self.explain is not None
         return {name: np.asarray(values) for name, values in self.explain(**self._tensors(batch)).items()}
 
-    def vectors_of(self, name: str, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The vectors of users or of targets, float32 ``[n, width]``, or users' scores of all items, ``[n, rows]``; the
+    def vectors_of(
+        self, name: str, batch: Mapping[str, np.ndarray], items: Mapping[str, np.ndarray] | None = None
+    ) -> np.ndarray:
+        """The vectors of users or of targets, float32 ``[n, width]``, or users' scores of items, ``[n, rows]``; the
         model must have them.
 
         Args:
-            name: USER_VECTORS, TARGET_VECTORS or ITEM_SCORES.
-            batch: feature name to ids, ``[n]`` or ``[n, length]``: all features of the one or of the other.
+            name: USER_VECTORS, TARGET_VECTORS, COLUMN_VECTORS, ITEM_SCORES or NEW_SCORES.
+            batch: feature name to ids, ``[n]`` or ``[n, length]``: all features of the one or of the other; or COLUMNS
+                to float32 ``[n, width]``.
+            items: of NEW_SCORES, the target's features and COLUMNS of the items to score, ``[rows]`` and
+                ``[rows, width]``.
 
         Raises:
             NotFinite: a vector is not finite.
@@ -191,7 +207,7 @@ class ExportedModel:
 
         def computed(first: int) -> np.ndarray:
             read = {name: values[first : first + part] for name, values in batch.items()}
-            return np.asarray(compute(**self._tensors(read))[VECTOR])
+            return np.asarray(compute(**self._tensors({**read, **(items or {})}))[VECTOR])
 
         vectors = np.concatenate(list(_threads().map(computed, range(0, max(rows, 1), part))))
         if not np.isfinite(vectors).all():
@@ -201,8 +217,9 @@ class ExportedModel:
     def _tensors(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         import tensorflow as tf
 
-        names = [name for name in self.inputs if name in batch]
-        kinds = {name: tf.float32 if self.spec.features[name].is_float else tf.int64 for name in names}
+        names = [name for name in (*self.inputs, COLUMNS) if name in batch]
+        known = self.spec.features
+        kinds = {name: tf.float32 if name not in known or known[name].is_float else tf.int64 for name in names}
         return {name: tf.constant(batch[name], kind) for name, kind in kinds.items()}
 
 

@@ -48,16 +48,17 @@ class Newcomers:
 
 
 class NewByVector:
-    """Scores of new candidates that have the vector of their category, by how popular they have become in it.
+    """Scores of new candidates that have the vector of what is known of them, by how popular they have become in their
+    category.
 
-        s(u, n) = u . c + ln((c(n) + 1/2) / (m + 1/2))
+        s(u, n) = u . v + ln((c(n) + 1/2) / (m + 1/2))
 
     ``c(n)`` counts the recent events of the new candidate, ``m`` is the mean over the candidates of its category. The
-    vector c is learned as that of an item as popular as the mean.
+    vector v, of the category and the columns, is learned as that of an item as popular as the mean.
 
     Args:
-        categories: of the candidates, ids ``[N]``.
-        new: bool ``[N]``, candidates that have the vector of their category.
+        categories: of the candidates, ids ``[N]``; those without one share -1.
+        new: bool ``[N]``, candidates that have such a vector.
         counts: recent events of the candidates, ``[N]``.
     """
 

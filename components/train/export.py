@@ -17,10 +17,29 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.models import Model
-from components.models.model import Explaining, Retrieving, ScoringItems, SharingUser, outputs_of
+from components.models.model import (
+    Describing,
+    Explaining,
+    Retrieving,
+    ScoringItems,
+    ScoringNew,
+    SharingUser,
+    outputs_of,
+)
 from components.models.names import name_of
 from components.models.tables.placement import Sharding, sharding_of, whole_shape
-from components.scoring.model import EXPLAIN, ITEM_SCORES, SIGNATURE, TARGET_VECTORS, TARGETS, USER_VECTORS, VECTOR
+from components.scoring.model import (
+    COLUMN_VECTORS,
+    COLUMNS,
+    EXPLAIN,
+    ITEM_SCORES,
+    NEW_SCORES,
+    SIGNATURE,
+    TARGET_VECTORS,
+    TARGETS,
+    USER_VECTORS,
+    VECTOR,
+)
 from components.scoring.signature import Output, Signature, write_signature
 from components.tasks import TaskDefinition
 from components.train.loop.ranks import Ranks
@@ -49,8 +68,10 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
             ``explain`` too; see ``components.models.model.Explaining``. One that scores many targets of one user
             has the signature ``targets``, which takes [None] of the target's features and [1] or [1, length] of the
             others; see ``components.models.model.SharingUser``. One that orders targets by a dot product has the
-            signatures ``user_vectors`` and ``target_vectors``; see ``components.models.model.Retrieving``. One that
-            scores all items at once has the signature ``item_scores``; see ``components.models.model.ScoringItems``.
+            signatures ``user_vectors`` and ``target_vectors``, see ``components.models.model.Retrieving``, and with
+            columns of items ``column_vectors``, see ``components.models.model.Describing``. One that scores all items
+            at once has the signature ``item_scores``, see ``components.models.model.ScoringItems``, and with columns of
+            items ``new_scores``, see ``components.models.model.ScoringNew``.
     """
 
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -83,9 +104,19 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         users, targets = _halves(signature, model.target_inputs)
         signatures[USER_VECTORS] = _vectors(model.user_vectors).get_concrete_function(**users)
         signatures[TARGET_VECTORS] = _vectors(model.target_vectors).get_concrete_function(**targets)
+    if isinstance(model, Describing) and model.item_columns:
+        of_columns = model.column_vectors
+        signatures[COLUMN_VECTORS] = _vectors(lambda features: of_columns(features[COLUMNS])).get_concrete_function(
+            **_columns(model.item_columns)
+        )
     if isinstance(model, ScoringItems):
         users, _ = _halves(signature, model.target_inputs)
         signatures[ITEM_SCORES] = _vectors(model.item_scores).get_concrete_function(**users)
+    if isinstance(model, ScoringNew) and model.item_columns:
+        of_new = model.new_scores
+        signatures[NEW_SCORES] = _vectors(lambda features: of_new(features, features[COLUMNS])).get_concrete_function(
+            **signature, **_columns(model.item_columns)
+        )
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     served = _Served(named_state_of(model))
     with disk_errors(folder):
@@ -100,6 +131,10 @@ def _halves(
     """The inputs that are not the target's, and those that are."""
     targets = {name: spec for name, spec in signature.items() if name in target_inputs}
     return {name: spec for name, spec in signature.items() if name not in targets}, targets
+
+
+def _columns(width: int) -> dict[str, tf.TensorSpec]:
+    return {COLUMNS: tf.TensorSpec([None, width], tf.float32, name=COLUMNS)}
 
 
 def _vectors(compute: Callable[[Mapping[str, tf.Tensor]], tf.Tensor]) -> Any:

@@ -133,8 +133,8 @@ def catalogue(tmp_path: Path) -> Path:
 
 def test_categories_of_items_are_part_of_their_vectors_and_stand_for_new_items(catalogue: Path) -> None:
     model = with_categories(catalogue)
-    assert model.categories is not None
-    cats = model.categories.embeddings.numpy()
+    assert model.told is not None
+    cats = model.told.embeddings.numpy()
     vectors = model.items.numpy()[3:] + cats[OF_ITEMS[3:]]
     samples = batch(HISTORIES, [8, 5, 3, 2]) | {"cat": tf.constant([4, 3, 3, 3])}
     found = model.target_vectors(samples).numpy()
@@ -147,20 +147,20 @@ def test_categories_of_items_are_part_of_their_vectors_and_stand_for_new_items(c
     assert terms[NEXT_ITEM].total.numpy()[0] == pytest.approx(-likelihood, abs=1e-5)
     # Histories are looked up with their categories.
     before = model.user_vectors(samples).numpy()
-    model.categories.embeddings.assign(cats + np.random.default_rng(1).normal(size=cats.shape))
+    model.told.embeddings.assign(cats + np.random.default_rng(1).normal(size=cats.shape))
     assert np.abs(model.user_vectors(samples).numpy() - before)[0].max() > 1e-5
 
 
 def test_categories_learn_to_stand_for_items_whose_ids_are_dropped(catalogue: Path) -> None:
     model = with_categories(catalogue, id_dropout=0.5)
-    assert model.categories is not None
+    assert model.told is not None
     samples = batch(HISTORIES, TARGETS) | {"cat": tf.constant([4, 3, 3, 2])}
     rows = []
     for step in range(8):
         with tf.GradientTape() as tape, draws_at(1, np.array([step, 0], np.int32)):
             _, terms = model.loss_terms(samples, {}, ALL)
             loss = tf.reduce_sum(terms[NEXT_ITEM].total)
-        of_items, of_categories = tape.gradient(loss, [model.items, model.categories.embeddings])
+        of_items, of_categories = tape.gradient(loss, [model.items, model.told.embeddings])
         rows.append(np.abs(of_items.numpy()).max(1)[3:] > 0)
         assert (np.abs(of_categories.numpy()).max(1)[3:] > 0).all()
     assert 0.25 < np.mean(rows) < 0.75

@@ -17,6 +17,8 @@ from components.feature_spec import load_feature_spec
 from components.inference.recommend import Delivery, write_lists
 from components.models.sasrec import SasRecParameters
 from components.models.sasrec.model import RANK, SasRec
+from components.models.sasrec_knn import SasRecKnnParameters
+from components.models.sasrec_knn.model import SasRecKnn
 from components.scoring import RawModel, load_raw_model
 from components.scoring.catalogue import Catalogue
 from components.scoring.choices import Choices, ranks_of
@@ -47,11 +49,12 @@ def records(folder: Path, seen_items: str) -> Path:
     return folder / "tfrecord"
 
 
-def exported(data: Path, folder: Path, **parameters: Any) -> RawModel:
-    """SASRec with drawn weights."""
-    spec = load_feature_spec(data)
-    model = SasRec(SasRecParameters(item_dim=8, attention_layers=1, feed_forward_dim=8, **parameters), spec, seed=1)
-    model.items.assign(np.random.default_rng(2).normal(size=model.items.shape))
+def exported(data: Path, folder: Path, mixed: bool = False, **parameters: Any) -> RawModel:
+    """SASRec with drawn weights, alone or mixed with an item-kNN that has counted nothing."""
+    spec, sizes = load_feature_spec(data), {"item_dim": 8, "attention_layers": 1, "feed_forward_dim": 8, **parameters}
+    model = SasRecKnn(SasRecKnnParameters(**sizes), spec, 1) if mixed else SasRec(SasRecParameters(**sizes), spec, 1)
+    items = model.sasrec.items if isinstance(model, SasRecKnn) else model.items
+    items.assign(np.random.default_rng(2).normal(size=items.shape))
     lengths = {name: spec.features[name].length for name in model.serving_features}
     shapes = {name: tf.TensorSpec([None, *filter(None, [length])], tf.int32) for name, length in lengths.items()}
     folder.mkdir()

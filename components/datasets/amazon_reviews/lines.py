@@ -12,6 +12,7 @@ import ast
 import codecs
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from components.datasets.histories.sorting import ITEM, REVIEW
+from components.datasets.histories.sorting import REVIEW, item_schema
 from components.feature_spec.catalogue import shown_title
 from components.workflows.quarantine import ARRAY, BadLine
 from components.workflows.text_blocks import Block, table_of
@@ -174,23 +175,28 @@ def _whole_number(fields: dict[str, Any], name: str) -> int:
     return value
 
 
-def parse_items(block: Block) -> tuple[pa.Table, list[BadLine]]:
-    """Asin, category and title of each item in a block, and the malformed lines.
+def parse_items(block: Block, columns: Sequence[str] = ()) -> tuple[pa.Table, list[BadLine]]:
+    """Asin, category and title of each item in a block, and other fields as text, and the malformed lines.
 
     The category is the last entry of the first path of ``categories``, null if there is none. The asin and the category
     are valid names; see ``check_name``.
+
+    Args:
+        columns: names of the other fields.
     """
-    rows, bad = block.parsed(_item)
-    return table_of(rows, ITEM), bad
+    rows, bad = block.parsed(lambda line: _item(line, columns))
+    return table_of(rows, item_schema(columns)), bad
 
 
-def _item(line: bytes) -> tuple[str, str | None, str | None]:
+def _item(line: bytes, columns: Sequence[str]) -> tuple[str | None, ...]:
     text, is_utf8 = decode(line)
     asin, category, title = parse_item(text.strip())
     check_name(asin, "asin", is_utf8)
     if category is not None:
         check_name(category, "the category", is_utf8)
-    return asin, category, shown_title(title)
+    fields = _literal(text.strip()) if columns else {}
+    told = [None if value is None else str(value) for value in map(fields.get, columns)]
+    return asin, category, shown_title(title), *(text and text.encode(errors="replace").decode() for text in told)
 
 
 def parse_item(line: str) -> tuple[str, str | None, Any]:

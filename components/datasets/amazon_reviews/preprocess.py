@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -63,7 +64,8 @@ def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
     if units.are_days:
         raise KfrecError(f"{names}: unixReviewTime holds days as YYYYMMDD; give seconds since 1970")
     profiler = job.profiler.table("items", _ITEMS, ["asin"])
-    items = reader.tables(metadata_files, parse_items, "item metadata", "reading metadata", profiler)
+    of_items = partial(parse_items, columns=parameters.of_items)
+    items = reader.tables(metadata_files, of_items, "item metadata", "reading metadata", profiler)
     metadata = (metadata_files or reviews_files)[0]
     return Read("amazon_reviews", "reviews", runs, items, reviews_files[0], metadata, lambda: reader.malformed_lines)
 

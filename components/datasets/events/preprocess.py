@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from components.datasets.histories.sorting import (
     TICK,
     event_schema,
     in_nanoseconds,
+    told_column,
 )
 from components.errors import KfrecError
 from components.feature_spec.catalogue import shown_title
@@ -97,7 +99,7 @@ class _Reader:
         places = "user_column, item_column, time_column, category_column, title_column, kind_column, weight_column"
         self._columns = parameters.event_columns
         self._stated = Stated(
-            f"parameter {places}, event_categories or event_numbers",
+            f"parameter {places}, event_categories, event_numbers or item_columns",
             "or write the file without quotes",
             "name the columns with the parameter header",
         )
@@ -137,10 +139,12 @@ class _Reader:
             )
         if parameters.weight_column:
             read.append(parameters.weight_column)
-        read += [column.name for column in self._columns]
+        read += [*(column.name for column in self._columns), *parameters.of_items]
         self._kinds: dict[str, int] = {}
         self._categories: dict[str, str] = {}
         self._titles: dict[str, str] = {}
+        # Of the columns of items that models read, one table of a batch.
+        self._told: list[pa.Table] = []
         self._layout = Layout(delimiter, names, tuple(dict.fromkeys(read)))
         self._times = Times(
             parameters.time_column, parameters.time_format, "parameter time_column", "such as time_format=%d/%m/%Y"
@@ -206,6 +210,8 @@ class _Reader:
             self._categories.update(dict.fromkeys(pc.unique(items).to_pylist(), NO_CATEGORY))
         if self._has_title:
             self._note(self._titles, items, self._single(batch, "title", own.title_column).filter(kept))
+        if own.of_items:
+            self._told.append(_first_of_each(pa.table({"asin": items, **self._columns_of_items(batch, kept)})))
         return pa.table(columns, schema=event_schema(self._columns))
 
     def _nanoseconds(self, column: pa.Array, values: np.ndarray) -> np.ndarray:
@@ -319,9 +325,32 @@ class _Reader:
         for item, value in zip(first["item"].to_pylist(), first["value_first"].to_pylist(), strict=True):
             noted.setdefault(item, value)
 
+    def _columns_of_items(self, batch: Batch, kept: pa.Array) -> dict[str, pa.Array]:
+        """The columns of ``item_columns``, texts or lists."""
+        columns = {}
+        for name in self._parameters.of_items:
+            values = batch.rows.column(name).filter(kept)
+            is_list = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
+            columns[told_column(name)] = values if is_list else texts(values, DEFAULT_MISSING)
+        return columns
+
     def items(self) -> pa.Table:
-        """What was read of the items, of the schema ``ITEM``."""
+        """What was read of the items; see ``sorting.item_schema``."""
         names = list(self._categories | self._titles)
         categories = pa.array(map(self._categories.get, names), pa.string()).dictionary_encode()
         titles = pa.array((shown_title(self._titles.get(name)) for name in names), pa.string())
-        return pa.table([pa.array(names, pa.string()), categories, titles], schema=ITEM)
+        items = pa.table([pa.array(names, pa.string()), categories, titles], schema=ITEM)
+        if not self._told:
+            return items
+        found = _first_of_each(pa.concat_tables(self._told, promote_options="permissive"))
+        places = pc.index_in(items["asin"], value_set=found["asin"].combine_chunks())
+        for name in found.column_names[1:]:
+            items = items.append_column(name, found[name].take(places))
+        return items
+
+
+def _first_of_each(told: pa.Table) -> pa.Table:
+    """The first row of each item with a value in one of the other columns."""
+    told = told.filter(reduce(pc.or_, (column.is_valid() for column in told.columns[1:])))
+    items = told["asin"].combine_chunks().dictionary_encode().indices.to_numpy()
+    return told.take(pa.array(np.sort(np.unique(items, return_index=True)[1])))

@@ -23,6 +23,10 @@ OPENING = 1_704_067_200
 DAY = 86_400
 _WIDTH = 16
 _SERIES = 8  # items
+_WORDS = 5
+"""Words of a title, of two for each float of a taste."""
+_UNTOLD = 0.15
+"""Deviation of what titles say from the taste, whose floats have one of 0.25."""
 _TASTE, _APPEAL, _NOVELTY = 1.6, 1.2, 0.8
 _NEW_FOR = 4.0  # days
 _LIFETIME = 40.0  # days, the mean
@@ -113,6 +117,14 @@ def devices_of(events: ShopEvents, rng: np.random.Generator) -> np.ndarray:
     buys = np.bincount(visit, events.kind == PURCHASE, len(visits)) > 0
     likes_phone = rng.beta(1.5, 1, events.user.max(initial=-1) + 1)[visits // (days.max(initial=0) + 1)]
     return (rng.random(len(visits)) < np.where(buys, 0.5, 1.0) * likes_phone).astype(np.int64)[visit]
+
+
+def titles_of(shelf: Shelf, rng: np.random.Generator) -> list[str]:
+    """A title of each item, whose words tell something of its taste."""
+    said = shelf.taste + _UNTOLD * rng.normal(size=shelf.taste.shape)
+    strongest = np.argsort(-np.abs(said), axis=1)[:, :_WORDS]
+    words = 2 * strongest + (np.take_along_axis(said, strongest, 1) > 0)
+    return [" ".join(f"word{word}" for word in title) for title in words.tolist()]
 
 
 def _uneven(count: int) -> np.ndarray:

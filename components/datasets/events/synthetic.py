@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from components.datasets.events.shop import DEVICES, KINDS, devices_of, make_shelf, simulate
+from components.datasets.events.shop import DEVICES, KINDS, devices_of, make_shelf, simulate, titles_of
 from components.datasets.histories.synthetic import USERS_AT_A_TIME, catalogue_of, reviews_of
 from components.progress import progress
 
@@ -50,9 +50,10 @@ def _of_a_shop(parameters: Any) -> Iterator[str]:
     shelf = make_shelf(parameters.synthetic_items, parameters.synthetic_categories, days, rng)
     events = simulate(shelf, parameters.synthetic_users, days, rng)
     devices = devices_of(events, np.random.default_rng([parameters.seed, 3]))
+    titles = titles_of(shelf, np.random.default_rng([parameters.seed, 4]))
     yield "user,item,timestamp,category,event,price,device,title\n"
     columns = (events.user, events.item, events.time, events.kind, devices)
     for user, item, time, kind, device in zip(*(column.tolist() for column in columns), strict=True):
-        category, told = shelf.category[item] + 1, f"{KINDS[kind]},{shelf.price[item]:.2f},{DEVICES[device]}"
-        title = f"Series {shelf.series[item] + 1} at {shelf.price[item]:.2f}"
-        yield f"A{user:013d},B{item + 1:09d},{time},Category {category},{told},{title}\n"
+        category = shelf.category[item] + 1
+        told = f"{KINDS[kind]},{shelf.price[item]:.2f},{DEVICES[device]},{titles[item]}"
+        yield f"A{user:013d},B{item + 1:09d},{time},Category {category},{told}\n"

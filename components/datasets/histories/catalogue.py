@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.histories.sorting import HELD_OUT
-from components.feature_spec.catalogue import CATALOGUE, NONE, TITLES
+from components.feature_spec.catalogue import CATALOGUE, NONE, TITLES, read_titles
 from components.feature_spec.vocabulary import vocabulary_file
 
 _MERGE_AT = 1 << 22
@@ -132,17 +132,16 @@ def write_catalogue(popularity: Popularity, earlier: np.ndarray | None, largest:
     pq.write_table(pa.table({"item": items, "cat": categories[items]}), folder / CATALOGUE)
 
 
-def write_titles(items: Path, earlier: pa.Table | None, folder: Path) -> None:
+def write_titles(items: pa.Table, earlier: Path | None, folder: Path) -> None:
     """Writes columns item and title, one row per item of the vocabulary with a title; no file where none has one.
 
     Args:
-        items: Arrow file of the schema ``sorting.ITEM``; the first title of an item wins.
-        earlier: titles of the vocabulary's own data; cover items that this data lacks.
+        items: of the schema ``sorting.ITEM``; the first title of an item wins.
+        earlier: folder of the vocabulary, whose titles cover items that this data lacks; None if fitted on this data.
     """
     known = pq.read_table(folder / vocabulary_file("item"), columns=["value"])["value"]
-    listed = pa.ipc.open_file(pa.memory_map(str(items))).read_all().select(["asin", "title"])
-    tables = [listed.rename_columns(["item", "title"])]
-    tables += [] if earlier is None else [earlier.cast(tables[0].schema)]
+    tables = [items.select(["asin", "title"]).rename_columns(["item", "title"])]
+    tables += [] if earlier is None else [read_titles(earlier).cast(tables[0].schema)]
     titled = pa.concat_tables(
         table.filter(pc.and_(pc.is_valid(table["title"]), pc.is_in(table["item"], value_set=known))) for table in tables
     )

@@ -26,7 +26,7 @@ from components.datasets.histories.filters import Amount
 from components.datasets.histories.kinds import KIND
 from components.datasets.histories.sorting import HELD_OUT, vocabulary_rows
 from components.errors import KfrecError
-from components.feature_spec.catalogue import read_catalogue, read_titles
+from components.feature_spec.catalogue import read_catalogue
 from components.feature_spec.event_columns import EventColumn
 from components.feature_spec.living import seen_file
 from components.feature_spec.spec import FILENAME
@@ -55,16 +55,16 @@ class Encoder:
     Attributes:
         tables: folder of its tables; must outlive the workflow.
         catalogue: category by item id in the vocabulary's own data; None if fitted on this data.
+        folder: of the earlier output whose vocabulary it is; None if fitted on this data.
         columns: values of the columns of events, by ``EventColumn.field``, in the vocabulary's own data.
-        titles: of ``read_titles``, in the vocabulary's own data.
         rows: id of each id of the workflow, which are consecutive, int32, by name; without names where they are equal.
     """
 
     workflow: Workflow
     tables: Path
     catalogue: np.ndarray | None = None
+    folder: Path | None = None
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
-    titles: pa.Table | None = None
     rows: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def vocabulary(self, name: str) -> tuple[np.ndarray, pa.ChunkedArray]:
@@ -146,8 +146,7 @@ def earlier_encoder(location: str, scratch: Path, columns: Sequence[EventColumn]
     (scratch / "workflow").mkdir(parents=True)
     there = [column.field for column in columns if (folder / vocabulary_file(column.field)).is_file()]
     values = {name: encoding_values(folder / vocabulary_file(name), FIRST_ID, _NOT_OURS) for name in there}
-    encoder = _from_vocabulary(folder, scratch / "workflow")
-    return replace(encoder, columns=values, titles=read_titles(folder)), folder
+    return replace(_from_vocabulary(folder, scratch / "workflow"), columns=values, folder=folder), folder
 
 
 def _check_description(path: Path) -> None:

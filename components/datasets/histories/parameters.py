@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from components.datasets.growing import Growing
+from components.datasets.histories.kinds import listed_kinds
 from components.errors import KfrecError
 from components.feature_spec import Channel, ListLength
 from components.feature_spec.event_columns import EventColumn
@@ -128,6 +129,12 @@ class Sampling:
         "user, for models that learn from each item of a history",
         choices=(ALL, WINDOWS),
     )
+    item_columns: str = param(
+        "",
+        "What is known of the items beside their category, columns of the items' data separated by commas, such as "
+        "price,title: numbers, texts or, in parquet, lists of numbers, by which models of vectors of items know new "
+        "items, too",
+    )
     reviews_per_partition: int = param(
         500_000, "Events held in memory at a time by one worker", unit="events", at_least=1
     )
@@ -170,6 +177,11 @@ class Sampling:
     def event_columns(self) -> Sequence[EventColumn]:
         """The columns of events that models read."""
         return ()
+
+    @property
+    def of_items(self) -> Sequence[str]:
+        """The columns of items that models read."""
+        return listed_kinds(self.item_columns)
 
     @property
     def has_weights(self) -> bool:

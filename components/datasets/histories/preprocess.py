@@ -9,7 +9,7 @@ NVTabular takes two seconds to import, so modules that need it are imported in f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,17 @@ from components.datasets.histories.filters import FIRST_DAY, PASSES, report, wit
 from components.datasets.histories.kinds import EVERY_KIND, KIND, Kinds
 from components.datasets.histories.parameters import LAST_ITEM
 from components.datasets.histories.sample_files import SAMPLE
-from components.datasets.histories.sorting import NO_CATEGORY, user_histories, user_runs, write_items
+from components.datasets.histories.sorting import (
+    NO_CATEGORY,
+    read_items,
+    told_column,
+    user_histories,
+    user_runs,
+    write_items,
+)
 from components.datasets.parameters import PreprocessParameters
 from components.feature_spec.event_columns import with_events
+from components.feature_spec.item_columns import write_item_vectors
 from components.feature_spec.positional import positional_spec, with_days, with_kind, with_weights
 from components.feature_spec.spec import FILENAME
 from components.parameters import as_plain, parameters_of
@@ -48,7 +56,7 @@ class Read:
     """What was read from the raw files.
 
     Attributes:
-        items: tables of the schema ``sorting.ITEM``, read as they are taken.
+        items: tables of the schema ``sorting.item_schema``, whose columns may also be lists, read as they are taken.
         reviews: a file of reviews, for messages.
         metadata: a file of categories, for messages.
         malformed: returns the number of refused lines, once ``items`` are taken.
@@ -82,6 +90,8 @@ def samples_from(job: PreprocessJob, read: Reader) -> Mapping[str, int]:
 def histories_from(job: PreprocessJob, read: Reader) -> UserHistories:
     """All events of every user; see ``components.datasets.definition.DatasetDefinition.histories``."""
     columns = job.parameters.event_columns
+    # Newer events need not tell of items.
+    job = replace(job, parameters=replace(job.parameters, item_columns=""))
     with user_runs(job.scratch, columns) as runs:
         kinds = read(job, runs).kinds
         for users in runs.partitions_of(_EVENTS):
@@ -94,7 +104,7 @@ def write_data(
     """Writes the samples of all splits, their specification and the vocabulary; see ``preprocess``.
 
     Args:
-        items: Arrow file of the schema ``sorting.ITEM``.
+        items: Arrow file of ``sorting.write_items``.
     """
     from components.datasets.histories.best_auc import best_auc
     from components.datasets.histories.catalogue import write_titles
@@ -122,9 +132,14 @@ def write_data(
         encoded = encode_histories(
             workers, histories, read.kinds, earlier, grown, parameters, job.folder, scratch, read.reviews
         )
-        write_titles(items, earlier.titles if earlier else None, job.folder)
+        write_titles(read_items(items), earlier.folder if earlier else None, job.folder)
         left_out = None if encoded.cuts else count_left_out(workers, encoded, parameters)
         samples = write_splits(workers, encoded, parameters, job.output, read.reviews)
+    if parameters.of_items:
+        kept = earlier.folder if earlier and encoded.vocabulary != "refitted" else None
+        listed = read_items(items)
+        columns = {name: listed[told_column(name)] for name in parameters.of_items}
+        write_item_vectors(listed["asin"], columns, job.folder, kept)
 
     noted: dict[str, Any] = {
         "dataset": read.dataset,

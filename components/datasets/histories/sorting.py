@@ -64,11 +64,27 @@ VALIDATES, TESTS = 8, 16
 HELD_OUT = VALIDATES | TESTS
 
 
+def told_column(name: str) -> str:
+    """Where a table of items has the column of this name that models read: it may be named as those of ``ITEM``."""
+    return f"told {name}"
+
+
+def item_schema(columns: Sequence[str]) -> pa.Schema:
+    """The schema of items with columns of text that models read."""
+    return pa.schema([*ITEM, *((told_column(name), pa.string()) for name in columns)])
+
+
 def write_items(tables: Iterable[pa.Table], output: Path) -> None:
     """Writes all items to one Arrow file. An item listed twice keeps both rows: readers take the first."""
-    items = pa.concat_tables([ITEM.empty_table(), *tables]).unify_dictionaries().combine_chunks()
-    with pa.ipc.new_file(output, ITEM) as writer:
+    items = pa.concat_tables([ITEM.empty_table(), *tables], promote_options="default")
+    items = items.unify_dictionaries().combine_chunks()
+    with pa.ipc.new_file(output, items.schema) as writer:
         writer.write_table(items)
+
+
+def read_items(items: Path) -> pa.Table:
+    """The items that ``write_items`` wrote, not in memory."""
+    return pa.ipc.open_file(pa.memory_map(str(items))).read_all()
 
 
 def in_nanoseconds(times: np.ndarray, per_second: int, column: str) -> np.ndarray:
@@ -334,7 +350,7 @@ def _by_user_and_time(reviews: pa.Table, ties_by_item: bool) -> np.ndarray:
 
 def _categories(asins: pa.ChunkedArray, items: Path) -> pa.Array:
     """The category of each asin, null where the item is unknown or has none."""
-    known = pa.ipc.open_file(pa.memory_map(str(items))).read_all()
+    known = read_items(items)
     wanted = asins.combine_chunks().dictionary_encode()
     rows = pc.index_in(wanted.dictionary, value_set=known["asin"])
     categories = known["category"].take(rows).combine_chunks().cast(pa.string())

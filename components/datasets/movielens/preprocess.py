@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob, UserHistories
 from components.datasets.histories.preprocess import Read, histories_from, samples_from
-from components.datasets.histories.sorting import ITEM, NO_CATEGORY, REVIEW, in_nanoseconds, without_kinds
+from components.datasets.histories.sorting import ITEM, NO_CATEGORY, REVIEW, in_nanoseconds, item_schema, without_kinds
 from components.datasets.histories.synthetic import USERS_AT_A_TIME, catalogue_of, reviews_of
 from components.datasets.movielens import MOVIES, RATINGS
 from components.errors import KfrecError
@@ -39,6 +41,8 @@ _GENRES = (
     "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy",
     "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
 )  # fmt: skip
+# What ``item_columns`` may name.
+_OF_MOVIES = ("title", "year", "genres")
 _NO_GENRE = "(no genres listed)"
 
 
@@ -70,7 +74,11 @@ def _read(job: PreprocessJob, runs: KeyRuns) -> Read:
         raise KfrecError(f"{ratings[0]}: no rating of at least least_rating={parameters.least_rating:g}; lower it")
     if left_out := ratings_read - runs.rows:
         print(f"{left_out:,} of {ratings_read:,} ratings are left out by least_rating={parameters.least_rating:g}")
-    items = reader.tables(movies, parse_movies, "movies", "reading movies") if movies else [_alike(rated)]
+    if other := next((name for name in parameters.of_items if name not in (_OF_MOVIES if movies else ())), ""):
+        told = ", ".join(_OF_MOVIES) if movies else "no file of movies is there"
+        raise KfrecError(f"parameter item_columns: no {other!r} is known of movies ({told}); leave it out")
+    of_movies = partial(parse_movies, columns=parameters.of_items)
+    items = reader.tables(movies, of_movies, "movies", "reading movies") if movies else [_alike(rated)]
     metadata = (movies or ratings)[0]
     return Read("movielens", "ratings", runs, items, ratings[0], metadata, lambda: reader.malformed_lines)
 
@@ -111,13 +119,17 @@ def _rating(line: bytes, delimiter: bytes) -> tuple[str, str, int, float]:
         raise ValueError(f"rating {rating!r} or time {time!r} is no number") from None
 
 
-def parse_movies(block: Block) -> tuple[pa.Table, list[BadLine]]:
-    """Each movie with its genres as one category, such as ``Action|Sci-Fi``, and its title; the malformed lines."""
-    rows, bad = block.parsed(_movie)
-    return table_of([row for row in rows if row[0].lower() != "movieid"], ITEM), bad
+def parse_movies(block: Block, columns: Sequence[str] = ()) -> tuple[pa.Table, list[BadLine]]:
+    """Each movie with its genres as one category, such as ``Action|Sci-Fi``, and its title; the malformed lines.
+
+    Args:
+        columns: of ``_OF_MOVIES``, which follow the title.
+    """
+    rows, bad = block.parsed(lambda line: _movie(line, columns))
+    return table_of([row for row in rows if str(row[0]).lower() != "movieid"], item_schema(columns)), bad
 
 
-def _movie(line: bytes) -> tuple[str, str | None, str | None]:
+def _movie(line: bytes, columns: Sequence[str]) -> tuple[str | None, ...]:
     try:
         text = line.decode().rstrip("\r\n")
     except UnicodeDecodeError:  # titles of u.item and movies.dat
@@ -130,7 +142,11 @@ def _movie(line: bytes) -> tuple[str, str | None, str | None]:
         genres = values[-1]
     if len(values) < 3 or not values[0]:
         raise ValueError("no movie with a title and genres")
-    return values[0], None if genres in ("", _NO_GENRE) else genres, shown_title(values[1])
+    known = None if genres in ("", _NO_GENRE) else genres
+    # A title ends with the year.
+    title, year = re.fullmatch(r"(.*?)\s*(?:\((\d{4})\))?\s*", values[1], re.DOTALL).groups()  # type: ignore[union-attr]
+    told = {"title": title, "year": year, "genres": known}
+    return values[0], known, shown_title(values[1]), *(told[name] for name in columns)
 
 
 def _alike(movies: set[str]) -> pa.Table:

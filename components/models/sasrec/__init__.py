@@ -15,7 +15,7 @@ from components.models.parameters import OneOptimizer
 from components.parameters import param
 
 ALL_ITEMS, BATCH = "all_items", "batch"
-ID_ALONE, CATEGORIES = "none", "categories"
+AUTO, ID_ALONE, CATEGORIES, COLUMNS = "auto", "none", "categories", "columns"
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,11 @@ class SasRecParameters(OneOptimizer):
         choices=(ALL_ITEMS, BATCH),
     )
     item_features: str = param(
-        ID_ALONE,
-        "What tells an item beside its id: none, or categories, whose embeddings are added to those of their items, so "
-        "that new items of a known category can be listed",
-        choices=(ID_ALONE, CATEGORIES),
+        AUTO,
+        "What tells an item beside its id, so that new items can be listed by it: none; categories, whose embeddings "
+        "are added to those of their items; or columns, which adds a function of the item_columns of the data, too; "
+        "auto is columns where the data have some, and else none",
+        choices=(AUTO, ID_ALONE, CATEGORIES, COLUMNS),
     )
     id_dropout: float = param(
         0.3,

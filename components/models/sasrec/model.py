@@ -11,6 +11,7 @@ from components.contract import LOG_LIKELIHOOD, only_label
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.catalogue import CATALOGUE, categories_by_item
+from components.feature_spec.item_columns import ITEM_COLUMNS, read_item_columns, read_item_vectors
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.values import read_counts, read_values
 from components.models.channels import read_channels
@@ -18,7 +19,7 @@ from components.models.draws import bits
 from components.models.layers.dropout import Dropout
 from components.models.layers.event_embedding import EventEmbedding
 from components.models.layers.global_batch import gathered_over_ranks
-from components.models.layers.item_categories import ItemCategories
+from components.models.layers.item_features import ItemFeatures
 from components.models.layers.layer_norm import LayerNorm
 from components.models.layers.ranks import RankedTargets, rank_targets
 from components.models.layers.softmax import cross_entropy_of_rows
@@ -27,7 +28,7 @@ from components.models.layers.transformer import Sizes, Transformer, initial_ker
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm
 from components.models.model import Table
-from components.models.sasrec import ALL_ITEMS, BATCH, CATEGORIES, ID_ALONE, SasRecParameters
+from components.models.sasrec import ALL_ITEMS, AUTO, BATCH, COLUMNS, ID_ALONE, SasRecParameters
 
 # Output: the rank of the target among all items, from 1.
 RANK = "rank"
@@ -46,8 +47,8 @@ class SasRec(tf.Module):
     training, every item of a history is a target, given those before it, unless histories hold other kinds of events
     than targets. With data for lists made overnight, what an item's state is to find is one of the user's next day,
     as in Pancha et al., whose users' states are computed once a day, too. What the data tell of an item's event, such
-    as its device, is added to e_t. With item_features, the embedding of an item's category is part of every e_i, see
-    ``ItemCategories``; an item that has no id yet is its category.
+    as its device, is added to e_t. With item_features, what is known of an item is part of every e_i, see
+    ``ItemFeatures``; an item that has no id yet is the rest.
 
     Args:
         amp: whether to compute in float16; weights, norms, softmaxes, logits and losses stay float32.
@@ -65,11 +66,9 @@ class SasRec(tf.Module):
         rows, width = (channels.target[0].cardinality or 0) + 1, parameters.item_dim
         weights = Weights(seed)
         self.items = initial_kernel(weights, "items", (rows, width))
-        self.categories = None
-        if parameters.item_features == CATEGORIES:
-            category, of_items = _categories_of(spec)
-            self.categories = ItemCategories(weights, category, of_items, width, parameters.id_dropout)
-        told = self.categories.tables if self.categories else {}
+        self.told = _told_of(parameters, spec, weights)
+        self.item_columns = self.told.inputs if self.told else 0
+        told = self.told.tables if self.told else {}
         self.target_inputs = (self._target, *told)
         self.serving_features = (self._history, *self.target_inputs, *(feature.name for feature in channels.events))
         self.positions = initial_kernel(weights, "positions", (channels.length + 1, width))
@@ -158,11 +157,16 @@ class SasRec(tf.Module):
     def target_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         ids = self._known(features[self._target])
         vectors = tf.gather(self.items, ids)
-        if self.categories is None:
+        if self.told is None:
             return vectors
-        (category,) = self.categories.tables
+        (category,) = self.told.tables
         is_item = (ids >= self._first)[:, tf.newaxis]
-        return tf.where(is_item, vectors, tf.zeros_like(vectors)) + self.categories.of_category(features[category])
+        vectors = tf.where(is_item, vectors, tf.zeros_like(vectors)) + self.told.of_category(features[category])
+        return vectors + self.told.of_known(ids) if self.item_columns else vectors
+
+    def column_vectors(self, columns: tf.Tensor) -> tf.Tensor:
+        assert self.told is not None
+        return self.told.of_columns(columns)
 
     def item_logits(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The logits of all items, float32 ``[B, rows]``; what is no item has about none of the likelihood."""
@@ -176,11 +180,11 @@ class SasRec(tf.Module):
     def _vectors(self, ids: tf.Tensor, training: bool) -> tf.Tensor:
         """The vectors of items, float32 ``[..., width]``."""
         of_ids = look_up_dense(self.items, ids)
-        return self.categories(of_ids, ids, training) if self.categories else of_ids
+        return self.told(of_ids, ids, training) if self.told else of_ids
 
     def _all_vectors(self, training: bool) -> tf.Tensor:
         """The vectors of all items, float32 ``[rows, width]``."""
-        return self.categories(self.items, tf.range(self.items.shape[0]), training) if self.categories else self.items
+        return self.told(self.items, tf.range(self.items.shape[0]), training) if self.told else self.items
 
     def _states(self, features: Mapping[str, tf.Tensor], training: bool) -> tf.Tensor:
         """The state after each position of left-padded histories, float32 ``[B, L, width]``."""
@@ -251,25 +255,35 @@ def _of_next_day(history: tf.Tensor, days: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
     return tf.minimum(place, history.shape[1]), (is_item | begins) & (days > 0)
 
 
-def _categories_of(spec: FeatureSpec) -> tuple[Feature, np.ndarray]:
-    """The feature of the categories of items, and the category of each id of an item, int32 ``[rows]``.
+def _told_of(parameters: SasRecParameters, spec: FeatureSpec, weights: Weights) -> ItemFeatures | None:
+    """What is known of items beside their ids; None for ids alone.
 
     Raises:
         KfrecError: the data lack it, or a catalogue of the items.
     """
+    kind = parameters.item_features
+    columns = read_item_columns(spec.folder) if kind in (AUTO, COLUMNS) else None
+    if kind == ID_ALONE or (kind == AUTO and columns is None):
+        return None
     remedy = f"prepare them again from raw files with categories, or set item_features={ID_ALONE}"
+    if kind == COLUMNS and columns is None:
+        raise KfrecError(
+            f"parameter item_features={COLUMNS}: {spec.folder / ITEM_COLUMNS} is missing; prepare the data again with "
+            f"item_columns, or set item_features={ID_ALONE}"
+        )
     item, *others = spec.channel(Channel.TARGET)
     items = spec.vocabulary_of(item.name)
     categories = spec.vocabulary_of(others[0].name) if others else None
     if items is None or categories is None:
         raise KfrecError(
-            f"parameter item_features={CATEGORIES}: {spec.folder / FILENAME} names no vocabulary of items and their "
+            f"parameter item_features={kind}: {spec.folder / FILENAME} names no vocabulary of items and their "
             f"categories; {remedy}"
         )
     found = categories_by_item(spec, items, categories)
     if found is None:
-        raise KfrecError(f"parameter item_features={CATEGORIES}: {spec.folder / CATALOGUE} is missing; {remedy}")
-    return others[0], found
+        raise KfrecError(f"parameter item_features={kind}: {spec.folder / CATALOGUE} is missing; {remedy}")
+    vectors = read_item_vectors(spec, items, columns.width) if columns else None
+    return ItemFeatures(weights, others[0], found, parameters.item_dim, parameters.id_dropout, vectors)
 
 
 def _log_shares(spec: FeatureSpec, item: Feature, rows: int) -> tf.Tensor:

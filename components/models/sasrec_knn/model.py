@@ -39,7 +39,7 @@ class SasRecKnn(tf.Module):
         self.knn = ItemKnn(parameters, spec, seed)
         self.serving_features = self.sasrec.serving_features
         self.target_inputs = self.sasrec.target_inputs
-        self.tables = self.sasrec.tables
+        self.tables, self.item_columns = self.sasrec.tables, self.sasrec.item_columns
         self._of_sasrec, self._of_knn = math.log1p(-parameters.knn_share), math.log(parameters.knn_share)
 
     def count(self, samples: Iterable[Mapping[str, np.ndarray]]) -> Sequence[np.ndarray]:
@@ -53,6 +53,13 @@ class SasRecKnn(tf.Module):
 
     def item_scores(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return self._mixed(tf.nn.log_softmax(self.sasrec.item_logits(features)), self.knn.item_scores(features))
+
+    def new_scores(self, features: Mapping[str, tf.Tensor], columns: tf.Tensor) -> tf.Tensor:
+        """By SASRec alone: an item that nobody has chosen is no neighbour."""
+        vectors = self.sasrec.target_vectors(features) + self.sasrec.column_vectors(columns)
+        logits = tf.matmul(self.sasrec.user_vectors(features), vectors, transpose_b=True)
+        of_known = tf.reduce_logsumexp(self.sasrec.item_logits(features), 1, keepdims=True)
+        return logits - of_known + self._of_sasrec
 
     def loss_terms(
         self,
