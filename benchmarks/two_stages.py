@@ -1,8 +1,10 @@
 """Two stages against one: ``python -m benchmarks.two_stages --data RECORDS --retriever MODEL --ranker MODEL``.
 
-Lists for the same test users by the ranker over all items, and by the ranker over what the retriever finds: HR@10 of
-the item that each user chose last, the differences by the paired bootstrap over users, and the CPU time, which other
-load on the machine changes less than the time.
+Lists for the choices of the same test users by the ranker over all items, and by the ranker over what the retriever
+finds, in the ranker's order and in the one that the register step weighs by the validation split: NDCG@10 and HR@10,
+the differences to the retriever alone by the paired bootstrap over users, and the CPU time, which other load on the
+machine changes less than the time. ``--on validation`` leaves the test split alone: half of the validation users weigh,
+the other half compare.
 """
 
 from __future__ import annotations
@@ -13,13 +15,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from components.feature_spec import load_feature_spec
+from components.feature_spec.spec import TEST, VALIDATION
 from components.metrics import Interval, mean_interval
+from components.random_draws import hashes
 from components.scoring import load_raw_model
 from components.scoring.catalogue import Catalogue
 from components.scoring.choices import Choices, choices_in, ranks_of
 from components.scoring.two_stages import TwoStages
+from components.scoring.weighing import weighed
+from components.tasks.catalogue import discounted_gains, hits
 
 TOP = 10
 _WARM = 20  # users
@@ -27,27 +34,46 @@ _WARM = 20  # users
 
 def main() -> None:
     options = _parser().parse_args()
-    choices = choices_in(load_feature_spec(options.data), options.users)
+    spec = load_feature_spec(options.data)
+    choices = choices_in(spec, options.users, options.on)
+    of_order = choices_in(spec, options.users, VALIDATION) if VALIDATION in spec.sources else None
+    if options.on == VALIDATION:
+        is_half = hashes(choices.owners) % 2 == 0
+        choices, of_order = _of(choices, ~is_half), _of(choices, is_half)
     ranker, retriever = (Catalogue(load_raw_model(folder)) for folder in (options.ranker, options.retriever))
-    ways = {"ranker, all items": ranker, "retriever alone": retriever} | {
-        f"{count} retrieved, ranked": TwoStages(retriever, ranker, count) for count in map(int, options.retrieve)
-    }
-    print(f"{len(choices.chosen):,} users, {len(ranker.names):,} items")
-    print(f"{'':24}  {'HR@10':24}  {'NDCG@10':24}  {'HR@10 - all items':28}  {'CPU ms a user':>13}  less")
-    hits: list[np.ndarray] = []
-    took: list[float] = []
+    ways: dict[str, Catalogue] = {"retriever alone": retriever}
+    if options.all_items:
+        ways["ranker, all items"] = ranker
+    for count in map(int, options.retrieve):
+        ways[f"{count}, ranker's order"] = stages = TwoStages(retriever, ranker, count)
+        if of_order is not None:
+            weights = weighed(stages, of_order)
+            print(f"{count} retrieved: {', '.join(f'{name} {value:.3f}' for name, value in weights._asdict().items())}")
+            ways[f"{count}, weighed"] = TwoStages(retriever, ranker, count, weights)
+    users = len(np.unique(choices.owners))
+    print(f"{len(choices.chosen):,} choices of {users:,} users, {len(ranker.names):,} items")
+    names = ("NDCG@10", "less retriever's", "HR@10", "less retriever's")
+    print(f"{'':24}  {''.join(f'{name:28}' for name in names)}CPU ms a choice")
+    rivals: list[np.ndarray] = []
     for title, catalogue in ways.items():
-        ranks_of(catalogue, Choices(*(each[:_WARM] for each in choices)))
+        ranks_of(catalogue, _of(choices, np.arange(min(_WARM, len(choices.owners)))))
         begun = time.process_time()
         ranks = ranks_of(catalogue, choices)
-        took.append(1000 * (time.process_time() - begun) / len(ranks))
-        hits.append((ranks <= TOP).astype(float))
-        gains = np.where(ranks <= TOP, 1 / np.log2(1 + ranks), 0.0)
-        shown = [_text(mean_interval(values)) for values in (hits[-1], gains, hits[-1] - hits[0])]
-        print(
-            f"{title:24}  {shown[0]:24}  {shown[1]:24}  {shown[2]:28}  {took[-1]:13.2f}  {took[0] / took[-1]:.1f}x",
-            flush=True,
-        )
+        took = 1000 * (time.process_time() - begun) / len(ranks)
+        values = [discounted_gains(ranks, TOP), hits(ranks, TOP)]
+        rivals = rivals or values
+        shown = [
+            _text(mean_interval(each, clusters=choices.owners))
+            for own, rival in zip(values, rivals, strict=True)
+            for each in (own, own - rival)
+        ]
+        print(f"{title:24}  {''.join(f'{text:28}' for text in shown)}{took:15.2f}", flush=True)
+
+
+def _of(choices: Choices, chosen: np.ndarray) -> Choices:
+    rows = pa.array(np.arange(len(choices.owners))[chosen])
+    users, histories, items = (each.take(rows) for each in choices[:3])
+    return Choices(users, histories, items, choices.owners[chosen])
 
 
 def _text(interval: Interval) -> str:
@@ -58,8 +84,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, what in (("data", "records"), ("retriever", "the first stage's model"), ("ranker", "the second stage's")):
         parser.add_argument(f"--{name}", type=Path, required=True, metavar="FOLDER", help=what)
-    parser.add_argument("--users", type=int, default=300, metavar="N", help="test users (default %(default)s)")
-    parser.add_argument("--retrieve", type=_numbers, default="50,100,200", metavar="A,B,...", help="candidates")
+    parser.add_argument("--users", type=int, default=2000, metavar="N", help="users (default %(default)s)")
+    parser.add_argument("--retrieve", type=_numbers, default="100", metavar="A,B,...", help="candidates")
+    parser.add_argument("--on", choices=(TEST, VALIDATION), default=TEST, help="split (default %(default)s)")
+    parser.add_argument("--all-items", action="store_true", help="rank all items, too, which takes long")
     return parser
 
 

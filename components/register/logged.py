@@ -92,7 +92,7 @@ def logged_pair(pair: Pair) -> Logged:
     from mlflow.types.schema import AnyType
 
     ranker = pair.ranker
-    user, rank, item, value, flag = columns_of(Catalogue(ranker))
+    user, rank, item, value, flag = columns_of(pair.catalogue())
     read = [column for column in ranker.columns if column.role in (USER, HISTORY, BESIDE, CONTEXT)]
     returned = {user: DataType.string, rank: DataType.integer, item: DataType.string}
     returned |= {value: DataType.double, flag: DataType.string}
@@ -107,7 +107,7 @@ def logged_pair(pair: Pair) -> Logged:
         pd.DataFrame({column.name: ranker.rows.example()[column.name] for column in read}),
         f"Takes raw rows of the data set {ranker.dataset}:\n\n{takes}\n\nReturns the `top` best items of each row, "
         f"with the columns {_names(returned)}, as from `kfrec recommend`: of the {pair.retrieve:,} that the first "
-        f"stage retrieves, in the order of the second stage; {_CHOICES}.",
+        f"stage retrieves, in the order of both stages' weighed scores; {_CHOICES}.",
     )
 
 

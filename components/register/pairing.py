@@ -1,13 +1,15 @@
 """Registers the champions of two stages as one model, and decides whether it becomes the champion pair.
 
-A pair is better if its lists are: HR@10 of the item that each test user chose last, by the paired bootstrap over users.
+Retrieved candidates are ordered by both stages' scores, with weights that the choices of the validation split fit. A
+pair is better if its lists are: NDCG@10 of what test users chose, by the paired bootstrap over users. HR@10 is blind to
+the order of the first ten.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +19,7 @@ import numpy as np
 from components.contract import Metric
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
+from components.feature_spec.spec import VALIDATION
 from components.metrics import FEWEST, mean_interval
 from components.progress import progress
 from components.register.comparison import Verdict
@@ -27,8 +30,20 @@ from components.register.registry import Registry
 from components.scoring import load_raw_model
 from components.scoring.catalogue import Catalogue
 from components.scoring.choices import Choices, choices_in, ranks_of
-from components.scoring.pair import PAIR_FILES, RANKER, RETRIEVER, Pair, is_pair, load_pair, note_pair, paired
+from components.scoring.pair import (
+    PAIR_FILES,
+    RANKER,
+    RETRIEVER,
+    Pair,
+    is_pair,
+    load_pair,
+    note_pair,
+    paired,
+    settings_of,
+)
+from components.scoring.weighing import weighed
 from components.tasks import Difference
+from components.tasks.catalogue import discounted_gains
 from components.tasks.controls import NO_INTERVAL
 from components.tracking.champion import champion_of, download_version, judged_twin, standing
 from components.tracking.run import TrackedRun
@@ -37,7 +52,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 TOP = 10
-HIT_RATE = Metric("hr", f"HR@{TOP}")
+NDCG = Metric("ndcg", f"NDCG@{TOP}")
 
 
 class Registered(NamedTuple):
@@ -63,12 +78,14 @@ def register_pair(parameters: Any, spec: FeatureSpec, data: str, digest: str, ru
     """Registers the champions of ``registered_model`` and ``pair_with`` as one model, and sets its alias.
 
     A second call with the same champions finds the version of the first call. Of a champion that is a refit the judged
-    twin is in the pair: the refit has trained on the samples that compare pairs.
+    twin is in the pair: the refit has trained on the samples that compare pairs. Without a validation split the order
+    is that of the second stage.
 
     Args:
         parameters: of the register step, with those of ``components.tasks.pairing.PairDecision``.
         spec: data whose test users compare pairs; no model may have been trained on their test split.
         data: folder or URI of these records.
+        digest: of these records.
 
     Returns:
         The pair; or why there is none, as long as one of the stages has no champion; empty if no pair is wanted.
@@ -87,13 +104,21 @@ def register_pair(parameters: Any, spec: FeatureSpec, data: str, digest: str, ru
     with tempfile.TemporaryDirectory(prefix="kfrec-pair-") as scratch:
         folder = Path(scratch)
         pair, facts = _assembled(registry, champions, parameters.pair_retrieve, folder)
-        stages = f"{facts[RETRIEVER]}, {facts[RANKER]}, {pair.retrieve} retrieved"
+        stages = f"{facts[RETRIEVER]}, {facts[RANKER]}, {pair.retrieve} retrieved, weighed"
         version = registry.registered(stages)
-        if version is None:
+        if version is not None:
+            registered = download_version(registry.client, registry.name, version.version, folder / "registered")
+            pair = replace(pair, weights=settings_of(registered)[1])
+        else:
+            if VALIDATION in spec.sources:
+                choices = choices_in(spec, parameters.pair_users, VALIDATION)
+                pair = replace(pair, weights=weighed(pair.catalogue(), choices))
+            note_pair(folder, pair)
             version = registry.register(logged_pair(pair), (folder / name for name in PAIR_FILES), stages)
+        facts["weights"] = pair.weights._asdict()
         registry.note(version, facts | {"data": data, "task": "pair"})
         comparison = _Comparison(parameters, choices_in(spec, parameters.pair_users), pair)
-        decided_by = ("pair_users", "bootstrap_samples", "confidence", "approval")
+        decided_by = ("pair_users", "pair_may_be_level", "bootstrap_samples", "confidence", "approval")
         gate = {name: getattr(parameters, name) for name in decided_by}
         basis = basis_of(digest, gate)
         against = partial(comparison.against, registry)
@@ -118,7 +143,6 @@ def _assembled(
         place = model.model.folder
         place.rename(folder / role)
         place.symlink_to(folder / role)  # the loaded model reads its vocabulary there
-    note_pair(folder, retrieve)
     return pair, facts
 
 
@@ -131,46 +155,53 @@ class _Comparison:
     pair: Pair
 
     @cached_property
-    def hits(self) -> np.ndarray:
-        """Of the pair, ``[users]``."""
-        return _hits(self.pair.catalogue(), self.choices, "ranking by the pair")
+    def gains(self) -> np.ndarray:
+        """Of the pair, ``[choices]``."""
+        return _gains(self.pair.catalogue(), self.choices, "ranking by the pair")
 
     @cached_property
-    def first_hits(self) -> np.ndarray:
-        """Of its first stage alone, ``[users]``."""
-        return _hits(Catalogue(self.pair.retriever), self.choices, "ranking by its first stage")
+    def first_gains(self) -> np.ndarray:
+        """Of its first stage alone, ``[choices]``."""
+        return _gains(Catalogue(self.pair.retriever), self.choices, "ranking by its first stage")
 
     def against(self, registry: Registry, champion: ModelVersion | None) -> Verdict:
         """Compares the pair with a version of the registry; None is no champion."""
-        score, vetoes = float(self.hits.mean()), self._vetoes()
+        score, vetoes = float(self.gains.mean()), self._vetoes()
         if champion is None:
-            return Verdict(without_champion(HIT_RATE, score, 0.0, vetoes))
+            return Verdict(without_champion(NDCG, score, 0.0, vetoes))
         number = int(champion.version)
         with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as scratch:
             try:
                 place = download_version(registry.client, registry.name, champion.version, Path(scratch))
                 if not is_pair(place):
                     raise KfrecError("it is not a pair")
-                theirs = _hits(load_pair(place).catalogue(), self.choices, f"ranking by champion version {number}")
+                theirs = _gains(load_pair(place).catalogue(), self.choices, f"ranking by champion version {number}")
             except KfrecError as error:
-                return Verdict(not_comparable(HIT_RATE, score, number, str(error).replace(scratch, "the registry")))
+                return Verdict(not_comparable(NDCG, score, number, str(error).replace(scratch, "the registry")))
         return Verdict(against_champion(number, self._difference(theirs), margin=0.0, vetoes=vetoes))
 
     def _vetoes(self) -> list[str]:
-        vetoes, gain = [], self._difference(self.first_hits)
-        if np.count_nonzero(self.hits) < FEWEST:
-            vetoes.append(f"the test {HIT_RATE.label} {self.hits.mean():.4f} has {NO_INTERVAL}")
-        if gain.interval.high < 0:
-            vetoes.append(f"the order of its second stage is {gain} than that of the first")
+        vetoes, second = [], self._difference(self.first_gains)
+        if len(np.unique(self.choices.owners[self.gains > 0])) < FEWEST:
+            vetoes.append(f"the test {NDCG.label} {self.gains.mean():.4f} has {NO_INTERVAL}")
+        if second.interval.high < 0:
+            vetoes.append(f"its order is {second} than that of its first stage alone")
+        elif not (second.interval.low > 0 or self.parameters.pair_may_be_level):
+            vetoes.append(
+                f"its order is {second} than that of its first stage alone, so the second stage may not pay; "
+                "pair_may_be_level=true allows that"
+            )
         return vetoes
 
     def _difference(self, theirs: np.ndarray) -> Difference:
-        confidence = self.parameters.confidence
-        interval = mean_interval(self.hits - theirs, samples=self.parameters.bootstrap_samples, confidence=confidence)
-        return Difference(HIT_RATE, float(self.hits.mean()), float(theirs.mean()), interval, confidence)
+        samples, confidence = self.parameters.bootstrap_samples, self.parameters.confidence
+        interval = mean_interval(
+            self.gains - theirs, samples=samples, confidence=confidence, clusters=self.choices.owners
+        )
+        return Difference(NDCG, float(self.gains.mean()), float(theirs.mean()), interval, confidence)
 
 
-def _hits(catalogue: Catalogue, choices: Choices, title: str) -> np.ndarray:
-    """Whether each user's choice is among the first TOP, ``[n]``."""
-    with progress(title, len(choices.chosen), "users") as bar:
-        return (ranks_of(catalogue, choices, ranked=bar.advance) <= TOP).astype(np.float64)
+def _gains(catalogue: Catalogue, choices: Choices, title: str) -> np.ndarray:
+    """Of each choice, for ``NDCG``."""
+    with progress(title, len(choices.chosen), "choices") as bar:
+        return discounted_gains(ranks_of(catalogue, choices, ranked=bar.advance), TOP)

@@ -15,7 +15,7 @@ RETRIEVED = 100
 
 @dataclass(frozen=True)
 class PairDecision:
-    """The pair, and how pairs are compared: by HR@10 of the items that test users chose last."""
+    """The pair, and how pairs are compared: by NDCG@10 of the items that test users chose."""
 
     pair_with: str = param(
         "",
@@ -24,7 +24,18 @@ class PairDecision:
     )
     registered_pair: str = param("kfrec-recommender", "Name of the pair in the model registry")
     pair_retrieve: int = param(RETRIEVED, "Candidates that the pair's first stage retrieves", unit="items", at_least=10)
-    pair_users: int = param(2000, "Largest number of test users by whom pairs are compared", unit="users", at_least=1)
+    pair_users: int = param(
+        2000,
+        "Largest number of test users by whose choices pairs are compared, and of validation users by whose the two "
+        "stages are weighed; fewer where they have more than 5,000 choices",
+        unit="users",
+        at_least=1,
+    )
+    pair_may_be_level: bool = param(
+        False,
+        "Whether a pair may become the champion whose order is not shown to be better than that of its first stage "
+        "alone; a worse one may not",
+    )
 
 
 def require_names(values: Mapping[str, Any]) -> None:

@@ -47,6 +47,7 @@ def make_data(
     seed: int = 0,
     dataset: str = "",
     chosen: Sequence[tuple[int, Sequence[str], str]] = (),
+    validating: Sequence[tuple[int, Sequence[str], str]] = (),
     seen_items: str = "",
 ) -> Path:
     """Writes a TFRecord artifact with a test split.
@@ -60,6 +61,7 @@ def make_data(
         seed: seed of the samples; the same seed draws the same items by name, whatever their ids.
         dataset: name of the data set that encodes raw rows for its models.
         chosen: user id, history and target of clicked samples that are written in place of drawn ones.
+        validating: those of a validation split; there is none without them.
         seen_items: what the data say of items of histories, keep or exclude; empty says nothing.
     """
     import tensorflow as tf
@@ -87,16 +89,19 @@ def make_data(
         clicked = random.random() < quality(str(target))
         drawn = int(random.integers(1, 51)), history[:length], str(target)
         samples.append((int(clicked) if label is None else label, *drawn))
-    with tf.io.TFRecordWriter(str(folder / "test" / "part_0.tfrecord")) as writer:
-        for is_clicked, user, before, item in samples:
-            sample = {
-                "label": [is_clicked],
-                "uid": [user],
-                "item_trgt": [ids[item]],
-                "item_pos": [0] * (HISTORY - len(before)) + [ids[str(name)] for name in before],
-            }
-            fields = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in sample.items()}
-            writer.write(tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString())
+    parts = {"test": samples, **({"validation": [(1, *sample) for sample in validating]} if validating else {})}
+    for part, clicks in parts.items():
+        (folder / part).mkdir(exist_ok=True)
+        with tf.io.TFRecordWriter(str(folder / part / "part_0.tfrecord")) as writer:
+            for is_clicked, user, before, item in clicks:
+                sample = {
+                    "label": [is_clicked],
+                    "uid": [user],
+                    "item_trgt": [ids[item]],
+                    "item_pos": [0] * (HISTORY - len(before)) + [ids[str(name)] for name in before],
+                }
+                fields = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in sample.items()}
+                writer.write(tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString())
     # A data set that reads raw files says how; without settings of its own it takes the defaults.
     metadata: dict[str, Any] = {"encoding": {"dataset": dataset, "reading": {}}} if dataset else {}
     if seen_items:
@@ -110,8 +115,8 @@ def make_data(
             "uid": {"file": "vocabulary/uid.parquet", "unknown": 0, "features": ["uid"]},
             "item": {"file": "vocabulary/item.parquet", "unknown": 2, "features": ["item_trgt", "item_pos"]},
         }
-    source = Chunk(tuple(features), ("test/part_0.tfrecord",))
-    spec = FeatureSpec(features, {"train": source, "test": source}, channels, metadata, folder)
+    sources = {part: Chunk(tuple(features), (f"{part}/part_0.tfrecord",)) for part in parts}
+    spec = FeatureSpec(features, {"train": sources["test"], **sources}, channels, metadata, folder)
     (folder / "feature_spec.yaml").write_text(spec.to_yaml())
     adopt(folder)
     return folder

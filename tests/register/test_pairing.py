@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Thread
@@ -27,8 +28,9 @@ from components.register.step import run as register
 from components.scoring import describe_model, load_raw_model
 from components.scoring.catalogue import Catalogue
 from components.scoring.model import MODEL_FILES
+from components.scoring.pair import settings_of
 from components.scoring.recommend import recommend
-from components.scoring.two_stages import TwoStages
+from components.scoring.two_stages import SECOND, TwoStages, Weights
 from components.steps.catalog import STEPS
 from components.tracking.run import tracked_run
 from pipelines.cli import main
@@ -39,8 +41,13 @@ from tests.waiting import wait_for
 # Users choose the later items, which the good models know.
 GOOD = {name: place / 10 for place, name in enumerate(NAMES)}
 BAD = {name: -value for name, value in GOOD.items()}
+# Finds the later items, without an order.
+FLAT = {name: float(place // 20) for place, name in enumerate(NAMES)}
 CHOSEN = [(user, NAMES[:3], NAMES[-1 - user % 12]) for user in range(1, 41)]
 RETRIEVED = 20
+# Users choose few items, of which one stage knows the even ones and the other one the odd ones.
+WANTED = NAMES[-4:]
+EVEN, ODD = ({name: 5.0 for name in WANTED if int(name[1:]) % 2 == rest} for rest in (0, 1))
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +58,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
     add_counts(data, dict.fromkeys(NAMES, 7))
     make_known_model(folder / "ranker", data, GOOD)
     make_known_model(folder / "bad ranker", data, BAD)
-    make_known_retriever(folder / "good", data, GOOD)
-    make_known_retriever(folder / "bad", data, BAD)
+    for name, scores in (("good", FLAT), ("exact", GOOD), ("bad", BAD)):
+        make_known_retriever(folder / name, data, scores)
     clicks = make_data(folder / "clicks", dataset="amazon_reviews", rows=300)
     add_counts(clicks, dict.fromkeys(NAMES, 7))
     with pytest.MonkeyPatch.context() as patch:
@@ -73,10 +80,12 @@ def add_version(shop: Path, registered: str, model: str) -> None:
         registry.set_alias("champion", held)
 
 
-def pair_up(shop: Path, pair: str, digest: str = "of the records", **changed: Any) -> Registered | str:
+def pair_up(
+    shop: Path, pair: str, digest: str = "of the records", records: str = "tfrecord", **changed: Any
+) -> Registered | str:
     names = {"registered_model": "ranker", "pair_with": "retriever", "registered_pair": pair, "experiment": "pairs"}
     parameters = STEPS["register"].of(**names | {"pair_retrieve": RETRIEVED, "bootstrap_samples": 100} | changed)
-    data = shop / "tfrecord"
+    data = shop / records
     with tracked_run("pairs", f"pairing {pair}", pair) as run:
         return register_pair(parameters, load_feature_spec(data), str(data), digest, run)
 
@@ -90,15 +99,18 @@ def aliases(store: str, registered: str) -> Mapping[str, int]:
 def test_the_served_pair_lists_what_two_stages_recommend(shop: Path, store: str, tmp_path: Path) -> None:
     pair = pair_up(shop, "served")
     assert isinstance(pair, Registered) and aliases(store, "served") == {"champion": 1}
-    assert pair.facts == {"retrieve": RETRIEVED, "retriever": "retriever version 1", "ranker": "ranker version 1"}
+    stages = {"retriever": "retriever version 1", "ranker": "ranker version 1"}
+    assert pair.facts == stages | {"retrieve": RETRIEVED, "weights": SECOND._asdict()}
     # The 12 chosen items are the last ones of 60, so the first 10 of each list have 10 of 12 of them.
-    assert pair.decision.score == pytest.approx(sum(1 for *_, item in CHOSEN if item in NAMES[-10:]) / len(CHOSEN))
+    gains = [1 / math.log2(2 + place) for user, *_ in CHOSEN if (place := user % 12) < 10]
+    assert pair.decision.score == pytest.approx(sum(gains) / len(CHOSEN))
     rows = pd.DataFrame({"user": ["U1", "nobody"], "history": [list(NAMES[-4:]), []]})
     model = mlflow.pyfunc.load_model("models:/served@champion")
     found = model.predict(rows, params={"top": 4})
     first, second = (Catalogue(load_raw_model(shop / name)) for name in ("good", "ranker"))
-    stages = TwoStages(first, second, RETRIEVED)
-    expected = recommend(stages, rows["user"].tolist(), rows["history"].tolist(), 4).table.to_pandas()
+    expected = recommend(
+        TwoStages(first, second, RETRIEVED), rows["user"].tolist(), rows["history"].tolist(), 4
+    ).table.to_pandas()
     pd.testing.assert_frame_equal(found, expected)
     assert found["item"].tolist() == [*NAMES[-5:-9:-1], *NAMES[-1:-5:-1]]
     rows.to_json(tmp_path / "users.jsonl", orient="records", lines=True)
@@ -187,7 +199,7 @@ def test_the_pair_answers_over_http(shop: Path, store: str) -> None:
 
 def test_both_stages_can_be_named_by_alias(shop: Path, store: str, tmp_path: Path) -> None:
     lists = tmp_path / "lists.parquet"
-    stages = ["--model=models:/ranker@champion", "--retriever=models:/retriever@champion", "--retrieve=5"]
+    stages = ["--model=models:/ranker@champion", "--retriever=models:/retriever@champion", "--retrieve=20"]
     assert main(["recommend", "someone", f"--history={NAMES[-1]}", *stages, "--top=3", f"--output={lists}"]) == 0
     assert pd.read_parquet(lists)["item"].tolist() == list(NAMES[-2:-5:-1])
 
@@ -196,6 +208,7 @@ def test_the_register_step_pairs_its_model_with_the_other_stage(shop: Path, stor
     parameters = STEPS["register"].of(
         **{"registered_model": "paired ranker", "experiment": "pairs", "run_id": "step", "pair_with": "retriever"},
         **{"registered_pair": "of the step", "require_baseline": False, "auc_floor": 0.0, "bootstrap_samples": 100},
+        pair_may_be_level=True,
     )
     folders = {"tfrecord": shop / "clicks", "model": shop / "ranker", "evaluation": shop / "evaluation"}
     said = register(parameters, **folders, registration=tmp_path / "registration")["summary"]
@@ -227,16 +240,67 @@ def test_a_pair_is_judged_again_on_newer_data(shop: Path, store: str) -> None:
     newer = pair_up(shop, "nightly", pair_retrieve=RETRIEVED + 1, digest="of newer records")
     assert isinstance(first, Registered) and isinstance(same, Registered) and isinstance(newer, Registered)
     assert (first.version, same.version, newer.version) == (2, 2, 2)
-    assert first.decision.score == newer.decision.score != same.decision.score == 1
+    assert first.decision.score == newer.decision.score != same.decision.score
 
 
 def test_a_second_stage_that_makes_the_lists_worse_is_not_promoted(shop: Path, store: str) -> None:
     add_version(shop, "wrong ranker", "bad ranker")
-    pair = pair_up(shop, "spoilt", registered_model="wrong ranker")
+    add_version(shop, "exact retriever", "exact")
+    pair = pair_up(shop, "spoilt", registered_model="wrong ranker", pair_with="exact retriever")
     assert isinstance(pair, Registered) and aliases(store, "spoilt") == {"challenger": 1}
     # Of the last items, which are retrieved, it lists the first ones, and users chose the last twelve.
     assert pair.decision.score == 0
-    assert "the order of its second stage is worse by 0.8500 (" in pair.decision.reason
+    assert "its order is worse by 0.3" in pair.decision.reason
+    assert pair.decision.reason.endswith("than that of its first stage alone.")
+
+
+def test_a_second_stage_that_is_level_with_the_first_is_promoted_only_where_that_is_allowed(
+    shop: Path, store: str
+) -> None:
+    add_version(shop, "level retriever", "exact")
+    refused = pair_up(shop, "level", pair_with="level retriever")
+    assert isinstance(refused, Registered) and refused.decision.alias == "challenger"
+    assert "than that of its first stage alone, so the second stage may not pay; pair_may" in refused.decision.reason
+    allowed = pair_up(shop, "level", pair_with="level retriever", pair_may_be_level=True)
+    assert isinstance(allowed, Registered) and (allowed.version, allowed.decision.alias) == (1, "champion")
+
+
+@pytest.mark.slow
+def test_the_validation_split_weighs_two_stages_that_know_different_items(shop: Path, store: str) -> None:
+    chosen = [(user, NAMES[:3], WANTED[user % 4]) for user in range(1, 51)]
+    data = make_data(shop / "weighed", dataset="amazon_reviews", chosen=chosen, validating=chosen)
+    add_counts(data, dict.fromkeys(NAMES, 7))
+    make_known_retriever(shop / "even", data, EVEN)
+    make_known_model(shop / "odd", data, ODD)
+    for name in ("even", "odd"):
+        add_version(shop, name, name)
+    named: dict[str, Any] = {"registered_model": "odd", "pair_with": "even", "pair_retrieve": len(NAMES)}
+    pair = pair_up(shop, "weighed", records="weighed", **named)
+    assert isinstance(pair, Registered) and pair.decision.alias == "champion"
+    # All four are among the first four, and three of four were behind items that a stage does not know.
+    assert pair.decision.score > 0.5
+    weights = Weights(**pair.facts["weights"])
+    assert weights.first > 0.5 and weights.second > 0.5
+    again = pair_up(shop, "weighed", records="weighed", **named)
+    assert isinstance(again, Registered) and (again.version, again.facts) == (pair.version, pair.facts)
+    model = mlflow.pyfunc.load_model("models:/weighed@champion")
+    found = model.predict(pd.DataFrame({"user": ["U1"], "history": [[]]}), params={"top": 4})
+    assert set(found["item"]) == {*WANTED}
+    stages = [Catalogue(load_raw_model(shop / name)) for name in ("even", "odd")]
+    expected = recommend(TwoStages(stages[0], stages[1], len(NAMES), weights), ["U1"], [[]], 4).table.to_pandas()
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_a_pair_of_an_earlier_kfrec_keeps_the_order_of_its_second_stage(tmp_path: Path) -> None:
+    (tmp_path / "pair.json").write_text('{"retrieve": 7}')
+    assert settings_of(tmp_path) == (7, SECOND)
+
+
+@pytest.mark.parametrize("weights", ["[1, 0, 0]", '{"first": 1}', '{"first": 1, "second": NaN, "popularity": 0}'])
+def test_damaged_weights_are_refused_in_a_line(weights: str, tmp_path: Path) -> None:
+    (tmp_path / "pair.json").write_text(f'{{"retrieve": 7, "weights": {weights}}}')
+    with pytest.raises(KfrecError, match=r"pair.json: weights is .*, not a number for each of first, second, popul"):
+        settings_of(tmp_path)
 
 
 def test_no_pair_is_registered_before_both_stages_have_a_champion(shop: Path, store: str) -> None:

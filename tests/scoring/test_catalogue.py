@@ -278,6 +278,23 @@ def test_ranks_are_those_of_the_lists_whether_the_data_keep_seen_items_or_not(
         assert set(bought).isdisjoint(items) != keep
 
 
+def test_choices_are_all_those_of_some_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [(user, NAMES[: 1 + place], NAMES[10 + place]) for user in (5, 6, 7, 8) for place in range(4)]
+    spec = load_feature_spec(make_data(tmp_path / "data", dataset="amazon_reviews", chosen=made, validating=made[:3]))
+    found = choices_in(spec, 3)
+    rows = list(zip(*(each.to_pylist() for each in found[:3]), found.owners.tolist(), strict=True))
+    assert len({user for user, *_ in rows}) == 3 and rows == [
+        (f"U{user}", list(history), item, user)
+        for user, history, item in made
+        if f"U{user}" in {row[0] for row in rows}
+    ]
+    assert choices_in(spec, 9, "validation").chosen.to_pylist() == list(NAMES[10:13])
+    monkeypatch.setattr("components.scoring.choices._MOST", 9)
+    assert len(choices_in(spec, 4).chosen) == 8
+    monkeypatch.setattr("components.scoring.choices._MOST", 1)
+    assert len(choices_in(spec, 4).chosen) == 4
+
+
 def test_an_unknown_user_counts_once_with_the_newest_target(make: Callable[..., Path], tmp_path: Path) -> None:
     raw, unknown, known = load_raw_model(make() / "model"), 0, 7
     reviews = {unknown: [NAMES[10:15], NAMES[20:24]], known: [NAMES[30:36]]}

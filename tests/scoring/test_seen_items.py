@@ -82,5 +82,5 @@ def test_the_hit_rate_of_the_evaluation_is_that_of_the_lists(seen_items: str, tm
     assert 0 < evaluated.mean() < 1
 
     # Pairs of models are judged alike.
-    choices = Choices(pa.array(names), columns["history"], columns["item"])
+    choices = Choices(pa.array(names), columns["history"], columns["item"], np.arange(len(names)))
     assert (ranks_of(catalogue, choices) <= K).tolist() == evaluated.tolist()

@@ -21,8 +21,10 @@ from components.models.sasrec import SasRecParameters
 from components.models.sasrec.model import SasRec
 from components.scoring import load_raw_model
 from components.scoring.catalogue import LIKELIHOOD, UNSEEN, Catalogue
+from components.scoring.choices import Choices
 from components.scoring.recommend import recommend
-from components.scoring.two_stages import TwoStages
+from components.scoring.two_stages import TwoStages, Weights
+from components.scoring.weighing import weighed
 from components.tasks.next_item import TASK
 from components.train.export import export
 from tests.fakes.known_scores import add_counts, make_known_model, make_known_retriever
@@ -61,6 +63,61 @@ def test_the_best_of_the_retrieved_ones_are_listed(models: tuple[Catalogue, Cata
         expected = sorted(retrieved, key=lambda name: -RANKING[name])[:5]
         assert table[table["user"] == user]["item"].tolist() == expected
         assert 0.2 < table[table["user"] == user][LIKELIHOOD].sum() < 1
+
+
+@pytest.mark.parametrize("boosted", [1.0, 3.0])
+def test_a_weighed_order_is_that_of_its_definition(boosted: float, tmp_path: Path) -> None:
+    counts, raised = {name: 7 + place for place, name in enumerate(NAMES)}, NAMES[10]
+    data = make_data(tmp_path / "tfrecord", dataset="amazon_reviews")
+    add_counts(data, counts)
+    boosts = np.array([boosted if name == raised else 1.0 for name in NAMES])
+    first, second = (
+        Catalogue(load_raw_model(folder), pa.array(NAMES), boosts)
+        for folder in (
+            make_known_retriever(tmp_path / "first", data, RETRIEVAL),
+            make_known_model(tmp_path / "second", data, RANKING),
+        )
+    )
+    stages = TwoStages(first, second, 60, Weights(0.05, 0.5, -1.5))
+    table = recommend(stages, ["U1"], [list(NAMES[3:9])], 60).table.to_pandas()
+    # The score of the second stage, a likelihood, has the logarithm of the count in it.
+    masses = {
+        name: np.exp(0.05 * RETRIEVAL[name] + 0.5 * RANKING[name] - np.log(counts[name]))
+        * (boosted if name == raised else 1.0)
+        for name in NAMES
+        if name not in NAMES[3:9]
+    }
+    likelihoods = np.array([masses[name] / sum(masses.values()) for name in table["item"]])
+    assert len(table) == len(masses) and (likelihoods[1:] < 1.01 * likelihoods[:-1]).all()
+    np.testing.assert_allclose(table[LIKELIHOOD], likelihoods, rtol=0.01)
+
+
+def test_weights_are_found_from_choices_among_unseen_retrieved_items(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    counts = {name: int(count) for name, count in zip(NAMES, random.integers(1, 1000, len(NAMES)), strict=True)}
+    first, second = ({name: float(value) for name, value in zip(NAMES, values, strict=True)}
+                     for values in random.normal(size=(2, len(NAMES))))  # fmt: skip
+    data = make_data(tmp_path / "tfrecord", dataset="amazon_reviews")
+    add_counts(data, counts)
+    stages = TwoStages(
+        Catalogue(load_raw_model(make_known_retriever(tmp_path / "first", data, first))),
+        Catalogue(load_raw_model(make_known_model(tmp_path / "second", data, second))),
+        retrieved=40,
+    )
+    wanted, retrieved = Weights(0.9, 0.7, -0.4), sorted(NAMES, key=lambda name: -first[name])
+    seen, found = retrieved[:3], retrieved[3:43]
+    logs = {name: np.log(counts[name]) for name in found}
+    scores = np.array([0.9 * first[name] + 0.7 * (second[name] + logs[name]) - 0.4 * logs[name] for name in found])
+    shares = np.exp(scores) / np.exp(scores).sum()
+    # Choices that are not retrieved, or that no vocabulary has, say nothing.
+    chosen = [*random.choice(found, 3000, p=shares), *retrieved[43:], "gone"]
+    count = len(chosen)
+    choices = Choices(
+        pa.array(["U2"] * count), pa.array([seen] * count), pa.array(chosen, pa.string()), np.arange(count)
+    )
+    np.testing.assert_allclose(weighed(stages, choices), wanted, atol=0.12)
+    nothing = Choices(*(each[-1:] for each in choices))
+    assert weighed(stages, nothing) == Weights(1.0, 0.0, 0.0)
 
 
 def test_fewer_retrieved_than_listed_give_a_shorter_list(models: tuple[Catalogue, Catalogue]) -> None:
