@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.parameters import parameters_of
@@ -25,6 +27,11 @@ from pipelines.cli.options import (
     run_of_model,
     use_store_of,
 )
+
+if TYPE_CHECKING:
+    from components.inference.model import NamedFiles
+    from components.serving.launch import Processes
+    from components.serving.worker import ModelFiles
 
 (_BATCH_SIZE,) = (p for p in parameters_of(PredictParameters) if p.name == "prediction_batch_size")
 
@@ -116,11 +123,10 @@ def _serve(options: argparse.Namespace) -> int:
     ):
         # Its imports take seconds, in which the processes import TensorFlow.
         from components.inference.model import named_files
-        from pipelines.following import follow, model_files
 
         files = opened.enter_context(named_files(named))
         with files.loading():
-            server.serve(model_files(files, named), options.log, alias if options.variant is None else options.variant)
+            server.serve(_model_files(files, named), options.log, alias if options.variant is None else options.variant)
         everyone = "every user of this machine" if options.host == "127.0.0.1" else "everyone who reaches it"
         print(
             f"{files.described} at http://{options.host}:{options.port}/invocations   "
@@ -128,9 +134,58 @@ def _serve(options: argparse.Namespace) -> int:
             flush=True,
         )
         if alias and options.watch:
-            follow(server, named, files, opened, options.watch)
+            _follow(server, named, files, opened, options.watch)
         server.wait(None)
     return 0
+
+
+def _follow(server: Processes, named: str, files: NamedFiles, held: ExitStack, seconds: float) -> None:
+    """Serves each version that the alias gets, once it is loaded; returns never.
+
+    The version before goes on answering until every process has loaded the new one, and stays if one cannot.
+
+    Args:
+        named: ``name@alias``.
+        held: closes them once another version is served.
+        seconds: between two looks.
+
+    Raises:
+        KfrecError: a process of the server has ended.
+    """
+    from components.inference.model import named_files, version_of
+
+    refused, printed = "", ""
+    while True:
+        server.wait(seconds)
+        try:
+            version = str(version_of(named).version)
+            if version in (files.version, refused):
+                continue
+            with ExitStack() as opened:
+                found = opened.enter_context(named_files(f"{files.name}/{version}"))
+                if error := server.replace(_model_files(found, named)):
+                    refused = version
+                    _tell(f"{found.described} is not served, so {files.described} stays: {error}")
+                    continue
+                _tell(f"{found.described} is served instead of {files.described}")
+                held.close()
+                held.enter_context(opened.pop_all())
+            files, refused, printed = found, "", ""
+        except KfrecError as error:
+            if str(error) != printed:
+                _tell(f"{files.described} stays: {error}")
+            printed = str(error)
+
+
+def _model_files(files: NamedFiles, named: str) -> ModelFiles:
+    """What a server is told of a model; in the log, a folder has the name that was given."""
+    from components.serving.worker import ModelFiles
+
+    return ModelFiles(str(files.folder), files.name, files.version, files.name if files.version else named)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _version_or_folder(options: argparse.Namespace) -> str:
