@@ -301,6 +301,8 @@ def table(by_seed: Sequence[Found]) -> str:
     def told(values: np.ndarray, users: np.ndarray, sign: str = "") -> str:
         has = np.isfinite(values)
         interval = mean_interval(values[has], clusters=users[has])
+        if np.isnan(interval.low):  # too few hits
+            return f"{interval.estimate:{sign}.3f}"
         return f"{interval.estimate:{sign}.3f} ({interval.low:{sign}.3f} to {interval.high:{sign}.3f})"
 
     base_is = next(way for way in by_seed[0] if "categories" in way)
