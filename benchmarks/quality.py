@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.tables import write_choices, write_steps
+from benchmarks.tables import write_choices, write_steps, write_uses
 from benchmarks.trained import run_step, score, train
 from components import registry
 from components.contract import PROBABILITY
@@ -40,7 +40,7 @@ _VALIDATION_SHARE = 0.1
 # Suffix of binned numbers, which trees do not need.
 _BINS = "_bin"
 # Rows of the generated tables.
-_STEPS_ROWS, _CHOICES_ROWS = 40_000, 200_000
+_STEPS_ROWS, _CHOICES_ROWS, _USES_ROWS = 40_000, 200_000, 288_000
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,13 @@ CASES = {
         {name: CHOICES[name] for name in ("wide_and_deep", "dlrm", "dcn_v2")},
         {f"{KERAS}{name}": PENALTIES for name in ("wide_and_deep", "dlrm")},
         lambda folder: write_choices(folder, _CHOICES_ROWS),
+    ),
+    "uses": Case(
+        "",
+        "",
+        CHOICES,
+        {f"{KERAS}{name}": PENALTIES for name in ("wide_and_deep", "dlrm", "dcn_v2")},
+        lambda folder: write_uses(folder, _USES_ROWS),
     ),
 }
 METRICS = ("auc", "logloss", "accuracy")

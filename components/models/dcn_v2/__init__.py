@@ -58,6 +58,7 @@ MODEL = ModelDefinition(
             "epochs": 30,
             "patience": 3,
             "global_batch_size": 256,
+            "average_decay": 0.998,
             "embedding_dim": 16,
             "cross_layers": 2,
             "cross_rank": 0,

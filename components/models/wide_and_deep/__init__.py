@@ -113,6 +113,7 @@ MODEL = ModelDefinition(
             "epochs": 30,
             "patience": 3,
             "global_batch_size": 256,
+            "average_decay": 0.998,
             "deep_hidden_units": (256, 128),
             "deep_dropout": 0.5,
             "embedding_dim": 16,
