@@ -84,7 +84,7 @@ def measure(
         first: days that the first night knows.
         count: nights after it.
         epochs: of a training on what is new.
-        replay_share: see ``components.datasets.growing``.
+        replay_share: see ``components.datasets.definition.Growing``.
         training: parameters of the train step, in place of ``MODEL``.
     """
     days, rng = first + count + 1, np.random.default_rng(seed)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from components.errors import KfrecError
+from components.parameters import REPLAY_SHARE, param
 from components.workflows.partitions import name_within
 
 if TYPE_CHECKING:
@@ -217,5 +218,25 @@ class DatasetDefinition:
 
     @property
     def grows(self) -> bool:
-        """Whether a vocabulary can grow: the parameters have ``components.datasets.growing.Growing``."""
+        """Whether a vocabulary can grow: the parameters have ``Growing``."""
         return any(each.name == "vocabulary_slack" for each in fields(self.sampling))
+
+
+@dataclass(frozen=True)
+class Growing:
+    """How a vocabulary grows from one night to the next, see ``components.feature_spec.living``."""
+
+    vocabulary_slack: float = param(
+        0.0,
+        "Rows for values that become frequent later, as a share of the fitted ones; 0 keeps a vocabulary as it was "
+        "fitted",
+        at_least=0,
+        at_most=100,
+    )
+    evict_after: int = param(
+        30, "A value that was not seen for longer loses its row of a vocabulary that grows", unit="days", at_least=1
+    )
+    evict_share: float = param(
+        0.1, "Largest share of a table's rows that values lose in a night", at_least=0, at_most=1
+    )
+    replay_share: float = REPLAY_SHARE

@@ -50,8 +50,7 @@ from components.scoring.model import (
     cores,
     part_size,
 )
-from components.scoring.newcomers import NewByVector, Newcomers
-from components.scoring.popularity import Popularity
+from components.scoring.newcomers import NewByVector, Newcomers, Popularity
 from components.scoring.ranking import best_of
 from components.scoring.raw import RawModel
 from components.scoring.split import behind

@@ -21,7 +21,7 @@ from components.feature_spec.catalogue import TITLES
 from components.scoring import load_raw_model, scoring_translation
 from components.scoring.catalogue import LIFT, LIKELIHOOD, NEW_ITEM, POPULAR, UNKNOWN_ITEM, UNSEEN, Catalogue
 from components.scoring.choices import choices_in, ranks_of
-from components.scoring.popularity import Popularity
+from components.scoring.newcomers import Popularity
 from components.scoring.ranked_users import rank_test_users
 from components.scoring.recommend import recommend
 from tests.fakes.known_scores import add_counts, make_known_model

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from components.datasets.definition import DatasetDefinition, RawContract, RawKind
-from components.datasets.growing import Growing
+from components.datasets.definition import DatasetDefinition, Growing, RawContract, RawKind
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.lazy import Lazy

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from components.datasets.growing import Growing
+from components.datasets.definition import Growing
 from components.datasets.histories.kinds import listed_kinds
 from components.errors import KfrecError
 from components.feature_spec import Channel, ListLength
