@@ -118,7 +118,7 @@ def test_a_vocabulary_that_grows_has_the_vectors_of_its_new_items(tmp_path: Path
     before, now = vectors(first), vectors(next_one)
     assert {"i20", "i21"} <= set(before) & set(now) and {"i22", "i23"} & (set(now) - set(before))
     np.testing.assert_array_equal(now["i20"], before["i20"])
-    (column,) = read_item_columns(first).columns  # type: ignore[union-attr]
+    (column,) = read_item_columns(first).columns
     assert now["i22"][1] == pytest.approx((22.5 - column.mean[0]) / column.scale)
 
 
