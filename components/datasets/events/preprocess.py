@@ -148,6 +148,7 @@ class _Reader:
             read.append(parameters.weight_column)
         read += [*(column.name for column in self._columns), *parameters.of_items]
         self._kinds: dict[str, int] = {}
+        self._told_of: set[str] = set()
         self._layout = Layout(delimiter, names, tuple(dict.fromkeys(read)))
         self._times = Times(
             parameters.time_column, parameters.time_format, "parameter time_column", "such as time_format=%d/%m/%Y"
@@ -313,13 +314,18 @@ class _Reader:
         return found
 
     def _told(self, batch: Batch, events: pa.Table, kept: pa.Array) -> pa.Table:
-        """Columns asin and those of item_columns, of the first event of each item that has a value of one."""
+        """Columns asin and those of item_columns, of the first event of each item that has a value of one, where no
+        batch before told of the item."""
         columns = {}
         for name in self._parameters.of_items:
             values = batch.rows.column(name).filter(kept)
             is_list = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
             columns[name] = values if is_list else texts(values, DEFAULT_MISSING)
-        return _first_of_each(pa.table({"asin": events["asin"], **columns}))
+        told = _first_of_each(pa.table({"asin": events["asin"], **columns}))
+        names = told["asin"].to_pylist()
+        is_new = pa.array([name not in self._told_of for name in names], pa.bool_())
+        self._told_of.update(names)
+        return told.filter(is_new)
 
     def _categories(self, batch: Batch, events: pa.Table, kept: pa.Array) -> dict[str, str]:
         """The category of each item, the first one that is known."""
@@ -336,7 +342,7 @@ class _Reader:
 def _items(categories: Mapping[str, str], told: Sequence[pa.Table]) -> pa.Table:
     names, values = pa.array(list(categories), pa.string()), pa.array(list(categories.values()), pa.string())
     items = pa.table([names, values.dictionary_encode()], schema=ITEM)
-    found = _first_of_each(pa.concat_tables(told, promote_options="permissive"))
+    found = pa.concat_tables(told, promote_options="permissive")
     places = pc.index_in(names, value_set=found["asin"].combine_chunks())
     for name in found.column_names[1:]:
         items = items.append_column(name, found[name].take(places))
