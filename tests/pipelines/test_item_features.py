@@ -1,4 +1,4 @@
-"""SASRec with the categories of items in their vectors, from a run to lists with items that are newer than it."""
+"""SASRec with what is known of items in their vectors, from a run to lists with items that are newer than it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SMALL = (
     "item_dim=16", "feed_forward_dim=16", "attention_layers=1", "lr=0.01", "epochs=12", "global_batch_size=64",
     "state_dropout=0.1", "max_sequence_length=10", "shortest_sequence_for_user=3", "catalogue_users=20",
     "bootstrap_samples=100", "preprocess_workers=1", "tfrecord_workers=1", "test_reviews=0.1", "train_seed=1",
-    "refit=false", "item_features=categories", "id_dropout=0.3",
+    "refit=false", "id_dropout=0.3",
 )  # fmt: skip
 
 
-def events() -> str:
-    """Every second user chooses items of the category lamps, the others items of chairs."""
+def events(column: str) -> str:
+    """Every second user chooses lamps, the others chairs, as a column tells."""
     random = np.random.default_rng(1)
-    lines = ["user,item,timestamp,category"]
+    lines = [f"user,item,timestamp,{column}"]
     for user in range(USERS):
         category = ("lamps", "chairs")[user % 2]
         for day in range(DAYS):
@@ -34,17 +34,27 @@ def events() -> str:
 
 
 @pytest.mark.slow
-def test_new_items_are_listed_for_those_who_like_their_category(in_process: Callable[..., Run], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "setting", "column"),
+    [
+        ("sasrec", "item_features=categories", "category"),
+        ("sasrec", "item_columns=title", "title"),
+        ("sasrec_knn", "item_columns=title", "title"),
+    ],
+)
+def test_new_items_are_listed_for_those_who_like_what_they_are(
+    model: str, setting: str, column: str, in_process: Callable[..., Run], tmp_path: Path
+) -> None:
     source, output = tmp_path / "source", tmp_path / "lists.csv"
     source.mkdir()
-    (source / "events.csv").write_text(events())
-    words = [word for value in SMALL for word in ("--set", value)]
+    (source / "events.csv").write_text(events(column))
+    words = [word for value in (*SMALL, setting) for word in ("--set", value)]
     run = in_process(
-        tmp_path / "runs", "--model", "sasrec", "--dataset", "events", "--source", str(source), *words
+        tmp_path / "runs", "--model", model, "--dataset", "events", "--source", str(source), *words
     ).summary
     stock = tmp_path / "stock.csv"
     known = [f"{category}{item},{category}" for category in ("lamps", "chairs") for item in range(ITEMS)]
-    stock.write_text("\n".join(["item,category", *known, "newest,lamps", "latest,chairs"]) + "\n")
+    stock.write_text("\n".join([f"item,{column}", *known, "newest,lamps", "latest,chairs"]) + "\n")
     given = ["--model", run["artifacts"]["model"], "--events", str(source), "--candidates", str(stock)]
     words = ["--all", "--keep-seen", "--top", "22", "--output", str(output), "--workdir", str(tmp_path / "runs")]
     assert main(["recommend", *words, *given]) == 0

@@ -143,8 +143,9 @@ class _Reader:
         self._kinds: dict[str, int] = {}
         self._categories: dict[str, str] = {}
         self._titles: dict[str, str] = {}
-        # Of the columns of items that models read, one table of a batch.
+        # Of the columns of items that models read, and the items that they tell of.
         self._told: list[pa.Table] = []
+        self._told_of: set[str] = set()
         self._layout = Layout(delimiter, names, tuple(dict.fromkeys(read)))
         self._times = Times(
             parameters.time_column, parameters.time_format, "parameter time_column", "such as time_format=%d/%m/%Y"
@@ -211,7 +212,7 @@ class _Reader:
         if self._has_title:
             self._note(self._titles, items, self._single(batch, "title", own.title_column).filter(kept))
         if own.of_items:
-            self._told.append(_first_of_each(pa.table({"asin": items, **self._columns_of_items(batch, kept)})))
+            self._note_columns(batch, items, kept)
         return pa.table(columns, schema=event_schema(self._columns))
 
     def _nanoseconds(self, column: pa.Array, values: np.ndarray) -> np.ndarray:
@@ -325,14 +326,18 @@ class _Reader:
         for item, value in zip(first["item"].to_pylist(), first["value_first"].to_pylist(), strict=True):
             noted.setdefault(item, value)
 
-    def _columns_of_items(self, batch: Batch, kept: pa.Array) -> dict[str, pa.Array]:
-        """The columns of ``item_columns``, texts or lists."""
+    def _note_columns(self, batch: Batch, items: pa.Array, kept: pa.Array) -> None:
+        """Notes the columns of ``item_columns``, texts or lists, of each item's first event with a value of one."""
         columns = {}
         for name in self._parameters.of_items:
             values = batch.rows.column(name).filter(kept)
             is_list = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
             columns[told_column(name)] = values if is_list else texts(values, DEFAULT_MISSING)
-        return columns
+        told = _first_of_each(pa.table({"asin": items, **columns}))
+        names = told["asin"].to_pylist()
+        is_new = pa.array([name not in self._told_of for name in names], pa.bool_())
+        self._told_of.update(names)
+        self._told.append(told.filter(is_new))
 
     def items(self) -> pa.Table:
         """What was read of the items; see ``sorting.item_schema``."""
@@ -342,7 +347,7 @@ class _Reader:
         items = pa.table([pa.array(names, pa.string()), categories, titles], schema=ITEM)
         if not self._told:
             return items
-        found = _first_of_each(pa.concat_tables(self._told, promote_options="permissive"))
+        found = pa.concat_tables(self._told, promote_options="permissive")
         places = pc.index_in(items["asin"], value_set=found["asin"].combine_chunks())
         for name in found.column_names[1:]:
             items = items.append_column(name, found[name].take(places))

@@ -93,6 +93,16 @@ def test_vectors_in_parquet_are_taken_as_given(tmp_path: Path) -> None:
     assert found["i4"].tolist() == [1, 0, 0] and found["i9"][1] > found["i8"][1]
 
 
+def test_an_item_is_told_by_its_first_event_with_a_value(tmp_path: Path) -> None:
+    first = [(*event[:4], "", "") for event in EVENTS[:6]]
+    later = [(*event[:4], "77", "") for event in EVENTS]
+    tables = {"a.csv": csv([*first, *EVENTS], HEADER), "b.csv": csv(later, HEADER)}
+    expected = made(tmp_path / "plain", {"e.csv": csv(EVENTS, HEADER)}, **NAMED)
+    found = vectors(made(tmp_path / "later", tables, **NAMED))
+    for name, vector in vectors(expected).items():
+        np.testing.assert_array_equal(found[name], vector)
+
+
 def test_a_kept_vocabulary_keeps_the_statistics_and_what_it_knew(tmp_path: Path) -> None:
     first = made(tmp_path / "a", {"e.csv": csv(EVENTS, HEADER)}, **NAMED)
     dear = [(*event[:4], "1000", event[5]) for event in EVENTS if event[1] != "i3"]
