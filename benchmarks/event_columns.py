@@ -4,7 +4,6 @@ SASRec trains with the same settings and seeds without columns, with each one, a
 its test samples, and how far that is above the model without columns, by samples of the same users.
 
 - purchases: purchases in a synthetic shop after histories of views, carts and purchases; each seed has its own shop;
-- weights: the purchases among targets of all kinds there, with and without weights of their kinds in the loss;
 - movielens: the last item of each user of MovieLens 100K, in the files that ``dataset_example/ml-100k`` of the wheel of
   recbole 1.2.1 holds. Their licence forbids passing them on.
 """
@@ -31,9 +30,8 @@ from components.feature_spec import Channel, load_feature_spec
 from components.feature_spec.event_columns import EventColumn
 from components.feature_spec.spec import FILENAME
 from components.metrics import mean_interval
-from components.tasks import Scores
 from components.tasks.catalogue import discounted_gains
-from components.tasks.next_item import KIND, RANK, USER
+from components.tasks.next_item import RANK, USER
 
 TOP, USERS, ITEMS, CATEGORIES, DAYS = 10, 6000, 1000, 20, 30
 WITHOUT = "without"
@@ -68,14 +66,12 @@ class Case:
         write: the table of events, by the seed.
         sampling: parameters of the preprocess step, which name all columns.
         is_drawn: whether each seed has its own data, and so its own users.
-        only: the kind of targets that count; empty is all.
     """
 
     write: Callable[[int], pa.Table]
     sampling: Settings
     variants: Mapping[str, Variant]
     is_drawn: bool = True
-    only: str = ""
 
 
 def shop(seed: int) -> pa.Table:
@@ -123,8 +119,6 @@ def cases(folder: Path | None) -> dict[str, Case]:
     """The cases by name; without the folder of MovieLens, those of the shop."""
     of_shop = {"test_reviews": 0.2, "event_categories": "event,device,hour", "event_numbers": "price"}
     of_movies = {"event_categories": "rating,hour,occupation", "event_numbers": "age"}
-    of_kinds = {"kind_weights": "view=0.2,cart=0.5,purchase=1", "weighted_loss": True}
-    windows = {"training_targets": "windows"}
     found = {
         "purchases": Case(
             shop,
@@ -138,20 +132,11 @@ def cases(folder: Path | None) -> dict[str, Case]:
                 "all four": Variant(["event", "price", "device", "hour"]),
             },
         ),
-        "weights": Case(
-            shop,
-            {**of_shop, **windows, "seen_items": "keep"},
-            {
-                WITHOUT: Variant(),
-                "weights of the kinds in the loss": Variant(sampling=of_kinds),
-            },
-            only=KINDS[PURCHASE],
-        ),
     }
     if folder is not None:
         found["movielens"] = Case(
             lambda seed: movielens(folder),
-            {**of_movies, **windows, "split": "last_two_items"},
+            {**of_movies, "split": "last_two_items", "training_targets": "windows"},
             {
                 WITHOUT: Variant(),
                 "rating": Variant(["rating"]),
@@ -170,14 +155,13 @@ def measure(case: Case, seed: int, folder: Path) -> dict[str, tuple[np.ndarray, 
     """Trains each variant.
 
     Returns:
-        By variant the user of each test sample that counts, int64 ``[n]``, and its gain, float64 ``[n]``.
+        By variant the user of each test sample, int64 ``[n]``, and its gain, float64 ``[n]``.
     """
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for number, (name, records) in enumerate(_records(case, seed, folder).items()):
         scores = trained("sasrec", _MODEL, records, folder / f"model_{number}_{seed}", seed)
-        counted = _counted(scores, case.only)
-        users = scores.kept[USER][counted].astype(np.int64) + (seed * _SEED if case.is_drawn else 0)
-        found[name] = users, discounted_gains(scores.outputs[RANK][counted], TOP)
+        users = scores.kept[USER].astype(np.int64) + (seed * _SEED if case.is_drawn else 0)
+        found[name] = users, discounted_gains(scores.outputs[RANK], TOP)
         if not np.array_equal(users, found[WITHOUT][0]):
             raise RuntimeError(f"{name} has other test samples than {WITHOUT}")
         print(f"seed {seed}, {name}: {found[name][1].mean():.4f}", file=sys.stderr, flush=True)
@@ -218,14 +202,6 @@ def _leave(records: Path, columns: Sequence[str]) -> None:
     adopt(records)
 
 
-def _counted(scores: Scores, only: str) -> np.ndarray:
-    """Which test samples count, bool ``[n]``."""
-    if not only:
-        return np.ones(scores.rows, bool)
-    ids = [each for each, name in scores.names[KIND].items() if name == only]
-    return np.isin(scores.kept[KIND], ids)
-
-
 def table(by_seed: Sequence[Mapping[str, tuple[np.ndarray, np.ndarray]]]) -> str:
     """A Markdown table with a row for each variant. Intervals are of the bootstrap over users, of all seeds at once."""
     users = np.concatenate([found[WITHOUT][0] for found in by_seed])
@@ -264,7 +240,7 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.event_columns", description=__doc__.partition("\n")[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="purchases, weights, movielens; default all")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="purchases, movielens; default all")
     parser.add_argument("--movielens", type=Path, metavar="FOLDER", help="with ml-100k.inter, .user and .item")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first one (%(default)s)")

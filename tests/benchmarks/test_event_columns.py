@@ -55,7 +55,7 @@ def test_a_small_shop_trains_with_the_columns_of_each_variant(
         monkeypatch.setattr(module, "run_step", in_this_process)
     monkeypatch.setattr(event_columns, "USERS", 400)
     monkeypatch.setattr(event_columns, "_MODEL", {**event_columns._MODEL, "epochs": 1, "patience": 0})
-    case = cases(None)["weights"]
+    case = cases(None)["purchases"]
     both = Variant(["event"], {"kind_weights": "view=0.2", "weighted_loss": True})
     found = measure(replace(case, variants={WITHOUT: Variant(), "both": both}), 1, tmp_path / "1")
     assert list(found) == [WITHOUT, "both"] and len(found["both"][0]) > 20
