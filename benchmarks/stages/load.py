@@ -45,8 +45,9 @@ class _Load(NamedTuple):
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
-    spec = specification(USERS, ITEMS, CATEGORIES, LENGTH)
-    sizes = {"uid": USERS, "item": ITEMS + 2, "cat": CATEGORIES}
+    largest = ITEMS + 2  # ids of items begin with 3
+    spec = specification(USERS, largest, CATEGORIES, LENGTH)
+    sizes = {"uid": USERS, "item": largest, "cat": CATEGORIES}
     for name, (what, body) in REQUESTED.items():
         kept = export_model(folder / name, name, worker_step(name, spec).model, spec, sizes)
         _measure(what, json.dumps(body), {OURS: kept, MLFLOW: save_pyfunc(kept)}, plan, report)
