@@ -43,6 +43,8 @@ _GENRES = (
 )  # fmt: skip
 # What ``item_columns`` may name.
 _OF_MOVIES = ("title", "year", "genres")
+# The end of most titles.
+_YEAR = re.compile(r"\((\d{4})\)$")
 _NO_GENRE = "(no genres listed)"
 
 
@@ -143,9 +145,9 @@ def _movie(line: bytes, columns: Sequence[str]) -> tuple[str | None, ...]:
     if len(values) < 3 or not values[0]:
         raise ValueError("no movie with a title and genres")
     known = None if genres in ("", _NO_GENRE) else genres
-    # A title ends with the year.
-    title, year = re.fullmatch(r"(.*?)\s*(?:\((\d{4})\))?\s*", values[1], re.DOTALL).groups()  # type: ignore[union-attr]
-    told = {"title": title, "year": year, "genres": known}
+    title = values[1].strip()
+    year = _YEAR.search(title)
+    told = {"title": title[: year.start()].rstrip() if year else title, "year": year and year[1], "genres": known}
     return values[0], known, shown_title(values[1]), *(told[name] for name in columns)
 
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.artifacts import adopt
+from components.datasets.histories.sorting import told_column
 from components.datasets.movielens.preprocess import parse_movies, parse_ratings
 from components.download import step as download
 from components.errors import KfrecError
@@ -127,3 +128,19 @@ def test_every_model_of_histories_trains_on_it(model: str, tmp_path: Path, monke
     words = [word for value in values for word in ("--set", value)]
     run = run_in_process("--workdir", str(tmp_path), "--model", model, "--dataset", "movielens", *words)
     assert run.summary["registered"]["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("1::Heat (1995)::Action", ("Heat", "1995")),
+        ("1::Heat (1995) ::Action", ("Heat", "1995")),
+        ("1::Heat (1995) again::Action", ("Heat (1995) again", None)),
+        ("1::Heat::Action", ("Heat", None)),
+        (f"1::a{' ' * 20_000}b::Action", (f"a{' ' * 20_000}b", None)),
+    ],
+)
+def test_the_title_and_the_year_of_a_movie_are_told_apart(line: str, told: tuple[str, str | None]) -> None:
+    text = line.encode() + b"\n"
+    table, bad = parse_movies(Block(text, 1, len(text)), ["title", "year"])
+    assert not bad and (table[told_column("title")][0].as_py(), table[told_column("year")][0].as_py()) == told
