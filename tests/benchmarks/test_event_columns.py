@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,6 @@ import pytest
 from benchmarks import event_columns, trained
 from benchmarks.event_columns import WITHOUT, Variant, cases, measure, movielens, table
 from components.feature_spec import Channel, load_feature_spec
-from components.steps.command import command
-from components.train import step as train_step
-from tests.train.in_process import InProcess
 
 
 def test_the_table_compares_the_samples_of_the_same_users() -> None:
@@ -44,13 +42,8 @@ def test_ratings_have_the_columns_of_their_users_and_movies(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_small_shop_trains_with_the_columns_of_each_variant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, in_this_process: Callable[..., None]
 ) -> None:
-    def in_this_process(name: str, *arguments: str) -> None:
-        alone = ["--workers=1"] if name in ("preprocess", "tfrecord") else []
-        assert command(name, [*arguments, *alone]) == 0
-
-    monkeypatch.setattr(train_step, "launcher_of", lambda parameters: InProcess())
     for module in (event_columns, trained):
         monkeypatch.setattr(module, "run_step", in_this_process)
     monkeypatch.setattr(event_columns, "USERS", 400)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,9 +10,6 @@ import pytest
 from benchmarks import night_costs
 from benchmarks.night_costs import STEPS, Night, measure, table
 from components.artifacts import open_artifact
-from components.steps.command import command
-from components.train import step as train_step
-from tests.train.in_process import InProcess
 
 
 def test_the_table_has_a_row_for_each_number_of_days() -> None:
@@ -24,17 +21,12 @@ def test_the_table_has_a_row_for_each_number_of_days() -> None:
 
 @pytest.mark.slow
 def test_more_history_is_read_and_the_same_days_train(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, in_this_process: Callable[..., None]
 ) -> None:
-    def in_this_process(name: str, *arguments: str) -> None:
-        alone = ["--workers=1"] if name in ("preprocess", "tfrecord") else []
-        assert command(name, [*arguments, *alone]) == 0
-
     def measured(words: Sequence[str]) -> tuple[float, float]:
         in_this_process(words[2].removeprefix("components."), *words[3:])
         return 1.0, 2.0
 
-    monkeypatch.setattr(train_step, "launcher_of", lambda parameters: InProcess())
     monkeypatch.setattr(night_costs, "run_step", in_this_process)
     monkeypatch.setattr(night_costs, "run_measured", measured)
     monkeypatch.setattr(night_costs, "SAMPLING", {**night_costs.SAMPLING, "test_reviews": 0.2})

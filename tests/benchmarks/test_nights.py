@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from benchmarks import nights, trained
 from benchmarks.nights import FULL, WAYS, Night, measure, missed, table
-from components.steps.command import command
-from components.train import step as train_step
-from tests.train.in_process import InProcess
 
 
 def test_the_table_compares_the_same_nights() -> None:
@@ -22,12 +20,9 @@ def test_the_table_compares_the_same_nights() -> None:
 
 
 @pytest.mark.slow
-def test_small_nights_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str) -> None:
-    def in_this_process(name: str, *arguments: str) -> None:
-        alone = ["--workers=1"] if name in ("preprocess", "tfrecord") else []
-        assert command(name, [*arguments, *alone]) == 0
-
-    monkeypatch.setattr(train_step, "launcher_of", lambda parameters: InProcess())
+def test_small_nights_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, in_this_process: Callable[..., None]
+) -> None:
     for module in (nights, trained):
         monkeypatch.setattr(module, "run_step", in_this_process)
     found = measure(2, 1500, 0.1, 1, tmp_path, global_batch_size=500, embedding_dim=4, bottom_mlp_dims="8,4",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,6 @@ from benchmarks.planted import AUC, CASES, MAP, Result, measure, table
 from components import registry
 from components.parameters import build
 from components.steps.catalog import STEPS, worker_parameters
-from components.steps.command import command
-from components.train import step as train_step
-from tests.train.in_process import InProcess
 
 
 @pytest.mark.parametrize("model", CASES)
@@ -38,13 +36,8 @@ def test_with_shuffled_labels_an_auc_off_one_half_is_told(auc: float, missed: in
 
 @pytest.mark.slow
 def test_a_small_training_comes_near_the_best_possible(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, in_this_process: Callable[..., None]
 ) -> None:
-    def in_this_process(name: str, *arguments: str) -> None:
-        alone = ["--workers=1"] if name in ("preprocess", "tfrecord") else []
-        assert command(name, [*arguments, *alone]) == 0
-
-    monkeypatch.setattr(train_step, "launcher_of", lambda parameters: InProcess())
     for module in (planted, trained):
         monkeypatch.setattr(module, "run_step", in_this_process)
     found = measure("wide_and_deep", 10_000, False, tmp_path, global_batch_size=256, epochs=2)

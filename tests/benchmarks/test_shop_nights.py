@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,6 @@ from benchmarks import shop_nights
 from benchmarks.nights import FULL, WAYS
 from benchmarks.shop_nights import Night, measure, table
 from components.datasets.histories.growing import require_growing
-from components.steps.command import command
-from components.train import step as train_step
-from tests.train.in_process import InProcess
 
 
 def test_the_table_compares_the_lists_of_the_same_customers() -> None:
@@ -26,12 +24,9 @@ def test_the_table_compares_the_lists_of_the_same_customers() -> None:
 
 
 @pytest.mark.slow
-def test_small_nights_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str) -> None:
-    def in_this_process(name: str, *arguments: str) -> None:
-        alone = ["--workers=1"] if name in ("preprocess", "tfrecord") else []
-        assert command(name, [*arguments, *alone]) == 0
-
-    monkeypatch.setattr(train_step, "launcher_of", lambda parameters: InProcess())
+def test_small_nights_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, in_this_process: Callable[..., None]
+) -> None:
     monkeypatch.setattr(shop_nights, "run_step", in_this_process)
     monkeypatch.setattr(shop_nights, "_EVERYTHING", {"epochs": 1, "patience": 0})
     # A few hundred customers choose little in the newest two hundredths of a day.
