@@ -47,7 +47,8 @@ def running(folder: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     wait_for(lambda: (folder / "up").exists() or process.poll() is not None)
     assert process.poll() is None and _PANIC.read_text().strip() == "77"
-    assert any(line.startswith("process") for line in left_behind(folder))
+    # The daemon moves into its cgroup after ``up``.
+    wait_for(lambda: any(line.startswith("process") for line in left_behind(folder)))
     return process
 
 
