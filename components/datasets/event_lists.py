@@ -46,6 +46,12 @@ def values_of(histories: pa.Array, column: str) -> pa.Array:
     return lists_of(lengths, _values(histories, column) if is_there else pa.nulls(int(lengths.sum())))
 
 
+def newest_of(lists: pa.Array) -> pa.Array:
+    """The last value of each list, ``[n]``; null of an empty one."""
+    lengths = lengths_of(lists)
+    return lists.flatten().take(pa.array(np.cumsum(lengths) - 1, mask=lengths == 0))
+
+
 def require_lengths(items: np.ndarray, values: np.ndarray, column: str) -> None:
     """Checks that a column has a value for each item of a history, or none.
 

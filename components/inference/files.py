@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, RawColumn
+from components.datasets.raw_rows import CANDIDATE, CONTEXT, HISTORY, USER, RawColumn
 from components.errors import KfrecError
 from components.feature_spec.item_columns import ItemColumns
 from components.inference.formats import rows_file
-from components.inference.history import People, some
+from components.inference.history import Asked, People, some
 from components.scoring import RawModel
 from components.scoring.catalogue import candidate_column
 from components.workflows.times import Times
@@ -138,8 +138,8 @@ def _require(path: Path, before: int, column: pa.Array, name: str, wrong: np.nda
         raise KfrecError(f"{path}: row {before + row + 1}: {name} is {column[row].as_py()!r}; give {wanted}")
 
 
-def users_in(path: Path, model: RawModel, histories: Callable[[Sequence[str], str], People]) -> People:
-    """The users in a file of rows, in the model's column of users, and their histories.
+def users_in(path: Path, model: RawModel, histories: Callable[[Sequence[str], str], People]) -> Asked:
+    """The users in a file of rows, in the model's column of users, their histories, and what else is known of them.
 
     Args:
         histories: called with the users whose history is blank or whose file has no such column, and the remedy of
@@ -150,7 +150,7 @@ def users_in(path: Path, model: RawModel, histories: Callable[[Sequence[str], st
     """
     of_data: list[str] = []
     given = empty = 0
-    for users, lists in _people_in(path, model):
+    for users, lists, _ in _people_in(path, model):
         of_data += [user for user, items in zip(users, lists, strict=True) if items is None]
         given += sum(bool(items) for items in lists)
         empty += sum(items == [] for items in lists)
@@ -164,20 +164,20 @@ def users_in(path: Path, model: RawModel, histories: Callable[[Sequence[str], st
     return _with_known(path, model, known)
 
 
-def _with_known(path: Path, model: RawModel, known: Iterator[list[Any] | None]) -> People:
+def _with_known(path: Path, model: RawModel, known: Iterator[list[Any] | None]) -> Asked:
     """The users of a file, with the next history of the data in place of each blank one.
 
     Those who are not in the data are new: their history is empty.
     """
     new = []
-    for users, lists in _people_in(path, model):
+    for users, lists, context in _people_in(path, model):
         filled = []
         for user, items in zip(users, lists, strict=True):
             own = next(known) if items is None else items
             if own is None:
                 new.append(user)
             filled.append(own or [])
-        yield pa.array(users, pa.string()), model.event_lists(filled)
+        yield pa.array(users, pa.string()), model.event_lists(filled), context
     if new:
         print(f"{path}: {some(new)} not in the data: taken as new customers, without a history", flush=True)
 
@@ -188,7 +188,7 @@ def _one_by_one(people: People) -> Iterator[list[Any] | None]:
             yield from lists.slice(first, _USERS).to_pylist()
 
 
-def _people_in(path: Path, model: RawModel) -> Iterator[tuple[list[str], Histories]]:
+def _people_in(path: Path, model: RawModel) -> Iterator[tuple[list[str], Histories, dict[str, pa.Array]]]:
     user, history = (_column(model, role) for role in (USER, HISTORY))
     for batch in rows_file(path).batches(_ROWS):
         users = _texts(path, batch, user, model)
@@ -198,7 +198,8 @@ def _people_in(path: Path, model: RawModel) -> Iterator[tuple[list[str], Histori
         if history.name in batch.schema.names:
             with _of_file(path):
                 lists = model.events({name: batch[name] for name in batch.schema.names})
-        yield users.to_pylist(), lists
+        names = [each.name for each in model.columns if each.role == CONTEXT]
+        yield users.to_pylist(), lists, {name: batch[name] for name in names if name in batch.schema.names}
 
 
 def _column(model: RawModel, role: str) -> RawColumn:

@@ -33,6 +33,9 @@ SPLITS = ("test", "validation", "train")
 # Batches of users' ids, string ``[n]``, and of their items, oldest first, list of string ``[n]``, or of their events;
 # see ``components.datasets.event_lists``.
 People = Iterator[tuple[pa.Array, pa.Array]]
+# The same, and what is known of the event that each list is for: the columns of the role ``raw_rows.CONTEXT``, by name,
+# ``[n]`` each.
+Asked = Iterator[tuple[pa.Array, pa.Array, Mapping[str, pa.Array]]]
 
 
 def histories_of(users: Sequence[str] | None, data: str, remedy: str = REMEDY) -> People:
@@ -75,6 +78,12 @@ def histories_of(users: Sequence[str] | None, data: str, remedy: str = REMEDY) -
     else:
         raise KfrecError(f"user {some(users)}: no history in {data}; {remedy}")
     return _decoded(ids, [place_of.get(user) for user in wanted.tolist()], newest, items, beside)
+
+
+def asked(people: People) -> Asked:
+    """People of whose events nothing is known."""
+    for users, histories in people:
+        yield users, histories, {}
 
 
 def _decoded(

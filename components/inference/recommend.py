@@ -15,7 +15,7 @@ from components.datasets.event_lists import items_of
 from components.errors import KfrecError
 from components.inference.delivery import delivering, is_database
 from components.inference.formats import RowsWriter, rows_file, writing
-from components.inference.history import People
+from components.inference.history import Asked
 from components.inference.scoring import replacing
 from components.metrics import ListFigures
 from components.progress import progress
@@ -115,7 +115,7 @@ class Delivery:
 
 def write_lists(
     catalogue: Catalogue,
-    people: People,
+    people: Asked,
     top: int,
     delivery: Delivery,
     *,
@@ -144,7 +144,7 @@ def write_lists(
         write = opened.enter_context(delivery.writing(catalogue))
         without = opened.enter_context(replaced(left_out, delivery.sources, LEFT_OUT)) if left_out else None
         bar = opened.enter_context(progress("recommending", None, "users"))
-        for users, histories in people:
+        for users, histories, context in people:
             for first in range(0, len(users), _USERS):
                 names, own = (each.slice(first, _USERS) for each in (users, histories))
                 lists = recommend(
@@ -155,6 +155,7 @@ def write_lists(
                     keep_seen=keep_seen,
                     excluded=exclusions.of(names) if exclusions else (),
                     per_category=per_category,
+                    context={name: values.slice(first, _USERS) for name, values in context.items()},
                     ranked=bar.advance,
                 )
                 write(lists.table)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from components.errors import KfrecError
-from components.inference.history import People
+from components.inference.history import Asked
 from components.inference.recommend import MODEL, VERSION, replaced
 from components.progress import progress
 from components.scoring.catalogue import Catalogue
@@ -23,7 +23,7 @@ COLUMNS = ("id", "vector", MODEL, VERSION)
 _AT_ONCE = 4096
 
 
-def write_vectors(catalogue: Catalogue, people: People, folder: Path, model: str, version: str) -> tuple[int, int]:
+def write_vectors(catalogue: Catalogue, people: Asked, folder: Path, model: str, version: str) -> tuple[int, int]:
     """Writes USERS and ITEMS with the columns of COLUMNS; a vector is a list of float32 of fixed size.
 
     Args:
@@ -54,10 +54,11 @@ def write_vectors(catalogue: Catalogue, people: People, folder: Path, model: str
         for first in range(0, len(catalogue.names), _AT_ONCE):
             of_items.write(rows(catalogue.names.slice(first, _AT_ONCE), catalogue.vectors[first : first + _AT_ONCE]))
         bar = opened.enter_context(progress("computing vectors", None, "users"))
-        for names, histories in people:
+        for names, histories, context in people:
             for first in range(0, len(names), _AT_ONCE):
                 ids, own = (each.slice(first, _AT_ONCE) for each in (names, histories))
-                inputs, _ = catalogue.encoded(ids, own)
+                known = {name: values.slice(first, _AT_ONCE) for name, values in context.items()}
+                inputs, _ = catalogue.encoded(ids, own, context=known)
                 of_users.write(rows(ids, catalogue.raw.model.vectors_of(USER_VECTORS, inputs)))
                 users += len(ids)
                 bar.advance(len(ids))

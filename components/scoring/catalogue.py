@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.contract import LOG_LIKELIHOOD, LOGIT, LONGEST_LIST, PROBABILITY, RANKED_BY, ranked_by
-from components.datasets.event_lists import items_of, values_of
+from components.datasets.event_lists import items_of, newest_of, values_of
 from components.datasets.raw_rows import (
     BESIDE,
     CANDIDATE,
@@ -39,6 +39,7 @@ from components.datasets.raw_rows import (
 )
 from components.errors import KfrecError
 from components.feature_spec import Channel
+from components.feature_spec.event_columns import EventColumn
 from components.feature_spec.lookup import IdLookup
 from components.scoring.model import (
     COLUMN_VECTORS,
@@ -276,16 +277,27 @@ class Catalogue:
             histories: lists of events, oldest first, ``[n]``; see ``components.datasets.event_lists``. Values that they
                 lack are missing.
             excluded: number of further items that a first stage retrieves in vain, ``[n]``.
-            context: columns of the role CONTEXT, by name, ``[n]`` each; missing without them.
+            context: columns of the role CONTEXT, by name, ``[n]`` each. What they lack is as in the newest event of
+                the history.
 
         Returns:
             The inputs, and the number of unknown ids of each user and history, ``[n]``.
         """
         further = {each.name: values_of(histories, each.name) for each in self.raw.columns if each.role == BESIDE}
-        encoded = _encoded(self.raw, {USER: users, HISTORY: items_of(histories)}, {**further, **(context or {})})
+        for each in self.raw.columns:
+            if each.role == CONTEXT:
+                values = newest_of(values_of(histories, EventColumn(each.name).in_history))
+                further[each.name] = self._first_of(each.name, (context or {}).get(each.name), values)
+        encoded = _encoded(self.raw, {USER: users, HISTORY: items_of(histories)}, further)
         inputs = {name: encoded.features[name] for name in self.raw.model.inputs if name not in self._features}
         unknown = [lacking for name, lacking in encoded.unknown.items() if name != self.column.name]
         return inputs, np.sum(unknown, axis=0) if unknown else np.zeros(len(users), np.int32)
+
+    def _first_of(self, name: str, given: pa.Array | None, values: pa.Array) -> pa.Array:
+        """Given values of a column, and others where they are missing."""
+        if given is None or given.null_count == len(given):
+            return values
+        return pc.coalesce(*(self.raw.spelled(name, each).cast(pa.large_string()) for each in (given, values)))
 
     def spelled(self, items: pa.Array) -> pa.Array:
         """Items as ``names`` has them, large string ``[n]``.

@@ -62,9 +62,15 @@ def events_of_users(shop: Path) -> dict[str, pd.DataFrame]:
 
 
 def row_of(user: str, events: pd.DataFrame, item: str) -> dict[str, Any]:
-    """A raw row whose history are these events."""
+    """A raw row whose history are these events, and whose device is that of the newest one."""
     beside = {f"history_{name}": events[name].tolist() for name in ("event", "device", "price")}
-    return {"user": user, "history": events["item"].tolist(), "item": item, "device": None, **beside}
+    return {
+        "user": user,
+        "history": events["item"].tolist(),
+        "item": item,
+        "device": events["device"].iloc[-1],
+        **beside,
+    }
 
 
 def arrays(rows: list[dict[str, Any]]) -> dict[str, pa.Array]:
@@ -105,13 +111,27 @@ def test_a_file_of_users_gives_the_columns_beside_the_history(shop: Path, model:
     def known(users: Any, remedy: str) -> Any:
         yield pa.array(users), from_events
 
-    ((names, histories),) = users_in(tmp_path / "users.csv", model, known)
+    ((names, histories, context),) = users_in(tmp_path / "users.csv", model, known)
+    assert not context
     given, blank, nothing = histories.to_pylist()
     assert names.to_pylist() == [user, user, "other"] and nothing == []
     assert [(each["item"], each["history_event"], each["history_device"]) for each in given] == [
         (each["item"], each["history_event"], each["history_device"]) for each in blank
     ]
     assert [float(each["history_price"]) for each in given] == [float(each["history_price"]) for each in blank]
+
+
+def test_a_file_tells_what_is_known_of_new_users(shop: Path, model: RawModel, tmp_path: Path) -> None:
+    rows = [{"user": f"new {device}", "history": "[]", "device": device} for device in ("phone", "computer", "")]
+    pd.DataFrame(rows).to_csv(tmp_path / "users.csv", index=False)
+
+    def nobody(users: Any, remedy: str) -> Any:
+        yield pa.array(users), pa.nulls(len(users))
+
+    ((names, histories, context),) = users_in(tmp_path / "users.csv", model, nobody)
+    lists = recommend(Catalogue(model), names, histories, 50, context=context).table.to_pandas()
+    phone, computer, unknown = (lists[lists["user"] == name]["likelihood"].to_numpy() for name in names.to_pylist())
+    assert (phone != computer).any() and (phone != unknown).any() and (computer != unknown).any()
 
 
 def test_records_tell_the_columns_of_the_newest_events(shop: Path, model: RawModel) -> None:

@@ -108,5 +108,5 @@ def test_files_of_integers_are_read_as_those_of_text(served: Served, tmp_path: P
     def of_data(users: Any, remedy: str) -> People:
         raise AssertionError(users)
 
-    people = [(users.to_pylist(), lists.to_pylist()) for users, lists in users_in(path, served.model, of_data)]
+    people = [(users.to_pylist(), lists.to_pylist()) for users, lists, _ in users_in(path, served.model, of_data)]
     assert people == [(["7", "8"], [[BEST[1]], []])]

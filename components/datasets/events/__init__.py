@@ -84,7 +84,7 @@ class EventSampling(GrowingSampling):
     known_columns: str = param(
         "",
         "Those of event_categories and event_numbers that are known of the target before it is chosen, too, such as "
-        "device, which click models read; not what tells the item, such as its price",
+        "the device or the user's age; not what tells the item, such as its price",
     )
     time_format: str = param(
         "", "How dates are written, as of strptime, such as %d/%m/%Y; empty is with the year first (ISO 8601)"

@@ -106,7 +106,7 @@ def make_shelf(items: int, categories: int, days: int, rng: np.random.Generator)
 
 def simulate(shelf: Shelf, users: int, days: int, rng: np.random.Generator) -> ShopEvents:
     """Lets customers visit the shop for some days."""
-    return _Customers(shelf, users, days, rng).events()
+    return Customers(shelf, users, days, rng).events()
 
 
 def devices_of(events: ShopEvents, rng: np.random.Generator) -> np.ndarray:
@@ -132,11 +132,18 @@ def _uneven(count: int) -> np.ndarray:
     return share / share.sum()
 
 
-class _Customers:
+class Customers:
+    """Customers, before their first visit.
+
+    Attributes:
+        interest: the category that each one names when asked, int64 ``[users]``.
+    """
+
     def __init__(self, shelf: Shelf, users: int, days: int, rng: np.random.Generator) -> None:
         self._shelf, self._days, self._rng = shelf, days, rng
-        liked = shelf.taste[rng.integers(0, len(shelf.taste), (users, 3))]
-        taste = np.einsum("ukw,uk->uw", liked, rng.dirichlet(np.ones(3), users))
+        liked, much = rng.integers(0, len(shelf.taste), (users, 3)), rng.dirichlet(np.ones(3), users)
+        self.interest = shelf.category[liked[np.arange(users), much.argmax(1)]]
+        taste = np.einsum("ukw,uk->uw", shelf.taste[liked], much)
         strength = _TASTE * rng.gamma(4, 1, (users, 1))
         self._taste = (strength * taste / np.linalg.norm(taste, axis=1, keepdims=True)).astype(np.float32)
         self._thrift = rng.gamma(2, 0.25, users)
@@ -147,6 +154,7 @@ class _Customers:
         self._viewed, self._bought = (np.zeros((users, len(shelf.series)), bool) for _ in range(2))
 
     def events(self) -> ShopEvents:
+        """Lets them visit the shop, once."""
         parts = [part for day in range(self._days) for part in self._of_day(day)]
         user, item, time, kind = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((kind, time))

@@ -46,6 +46,12 @@ class SasRecParameters(OneOptimizer):
         at_least=0,
         at_most=0.99,
     )
+    history_dropout: float = param(
+        0.2,
+        "Share of the targets that training tells by known_columns alone, as it does those of new users",
+        at_least=0,
+        at_most=0.99,
+    )
     lr: float = param(0.001, "Learning rate", at_least=0)
 
 

@@ -11,6 +11,7 @@ from components.contract import LOG_LIKELIHOOD, only_label
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.catalogue import CATALOGUE, categories_by_item
+from components.feature_spec.event_columns import columns_in
 from components.feature_spec.item_columns import ITEM_COLUMNS, read_item_columns, read_item_vectors
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.values import read_counts, read_values
@@ -47,8 +48,9 @@ class SasRec(tf.Module):
     training, every item of a history is a target, given those before it, unless histories hold other kinds of events
     than targets. With data for lists made overnight, what an item's state is to find is one of the user's next day,
     as in Pancha et al., whose users' states are computed once a day, too. What the data tell of an item's event, such
-    as its device, is added to e_t. With item_features, what is known of an item is part of every e_i, see
-    ``ItemFeatures``; an item that has no id yet is the rest.
+    as its device, is added to e_t; what is known of the next event before its item is chosen, such as the user's age,
+    to h_t. Of a share of its targets the training knows that alone, as of those of new users. With item_features,
+    what is known of an item is part of every e_i, see ``ItemFeatures``; an item that has no id yet is the rest.
 
     Args:
         amp: whether to compute in float16; weights, norms, softmaxes, logits and losses stay float32.
@@ -56,7 +58,8 @@ class SasRec(tf.Module):
     References:
         Kang and McAuley, Self-Attentive Sequential Recommendation, https://arxiv.org/abs/1808.09781; the loss over all
         items as in Klenitskiy and Vasilev, https://arxiv.org/abs/2309.07602; the correction of the loss over a batch as
-        in Yi et al., Sampling-bias-corrected neural modeling, RecSys 2019.
+        in Yi et al., Sampling-bias-corrected neural modeling, RecSys 2019; dropout of histories as in Volkovs et al.,
+        DropoutNet, NeurIPS 2017.
     """
 
     def __init__(self, parameters: SasRecParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
@@ -70,7 +73,10 @@ class SasRec(tf.Module):
         self.item_columns = self.told.inputs if self.told else 0
         told = self.told.tables if self.told else {}
         self.target_inputs = (self._target, *told)
-        self.serving_features = (self._history, *self.target_inputs, *(feature.name for feature in channels.events))
+        self._events = tuple(feature.name for feature in channels.events)
+        known = [column for column in columns_in(spec) if column.is_known]
+        of_context = tuple(column.field for column in known)
+        self.serving_features = (self._history, *self.target_inputs, *self._events, *of_context)
         self.positions = initial_kernel(weights, "positions", (channels.length + 1, width))
         self.norm = LayerNorm(weights.scope("layer_norm"), width)
         self.dropout = Dropout(weights, parameters.state_dropout)
@@ -86,7 +92,11 @@ class SasRec(tf.Module):
             ),
         )
         self.events = EventEmbedding(weights.scope("events"), channels.events, width) if channels.events else None
-        of_events = self.events.tables if self.events else {}
+        told_of = [spec.features[name] for name in of_context]
+        self.context = EventEmbedding(weights.scope("context"), told_of, width) if known else None
+        self._sequences = {column.field: column.sequence for column in known}
+        self.forgotten = Dropout(weights.scope("histories"), parameters.history_dropout)
+        of_events = {**(self.events.tables if self.events else {}), **(self.context.tables if self.context else {})}
         self.tables = {self._target: Table(self.items, 0, rows), **told, **of_events}
         self._dtype = tf.float16 if amp else tf.float32
         self._learns_histories, self._keeps_seen = spec.learns_histories, spec.keeps_seen
@@ -105,8 +115,7 @@ class SasRec(tf.Module):
         self._log_share = _log_shares(spec, channels.target[0], rows) if parameters.softmax == BATCH else None
 
     def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
-        state = self._states(features, training)[:, -1]
-        ranked = self._ranked(state, features)
+        ranked = self._ranked(self._newest_states(features, training), features)
         return {LOG_LIKELIHOOD: ranked.log_likelihood, RANK: ranked.rank}
 
     def loss_terms(
@@ -118,23 +127,31 @@ class SasRec(tf.Module):
     ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
         history, target = (self._known(features[name]) for name in (self._history, self._target))
         chosen = only_label(targets) > 0.5 if targets else tf.ones_like(target, tf.bool)
-        events = tf.concat([history, target[:, tf.newaxis]], 1)
-        following, next_places = events[:, 1:], None
+        next_places = None
+        following = _following(history, target, None)
         if training and self._days:
             next_places, is_there = _of_next_day(history, features[self._days])
-            chosen_items = tf.gather(events, next_places, batch_dims=1)
-            following = tf.where(is_there, chosen_items, tf.zeros_like(chosen_items))
+            following = tf.where(is_there, _following(history, target, next_places), tf.zeros_like(history))
         learned = (following >= self._first) & chosen[:, tf.newaxis]
         if not (training and self._learns_histories):
             learned &= tf.range(history.shape[1]) == history.shape[1] - 1
         of_following = None
         if training and self._weights:
             weights = features[self._weights]
-            of_following = weights[:, 1:] if next_places is None else tf.gather(weights, next_places, batch_dims=1)
+            of_following = _following(weights[:, :-1], weights[:, -1], next_places)
             # The loss over all items costs most of a step.
             learned &= of_following > 0
         places = tf.where(learned)
-        states = tf.gather_nd(self._states(features, training), places)
+        states = self._states(features, training)
+        if self.context:
+            known = {
+                name: _following(features[sequence], features[name], next_places)
+                for name, sequence in self._sequences.items()
+            }
+            nothing = {name: tf.zeros([1, 1], tf.int32) for name in (self._history, *self._events)}
+            is_told = self.forgotten(tf.ones(tf.shape(history)), training)[..., tf.newaxis] > 0
+            states = tf.where(is_told, states, self._states(nothing, training=False)) + self.context(known)
+        states = tf.gather_nd(states, places)
         wanted = tf.gather_nd(following, places)
         losses = (
             self._in_batch(states, wanted, places, mask, training)
@@ -152,7 +169,7 @@ class SasRec(tf.Module):
         return {LOG_LIKELIHOOD: -of_target}, {NEXT_ITEM: LossTerm(total, count, 1.0)}
 
     def user_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return self._states(features, training=False)[:, -1]
+        return self._newest_states(features, training=False)
 
     def target_vectors(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         ids = self._known(features[self._target])
@@ -201,6 +218,11 @@ class SasRec(tf.Module):
         embedded = self.dropout(tf.cast(embedded, self._dtype), training)
         return tf.cast(self.transformer(embedded, visible, training), tf.float32)
 
+    def _newest_states(self, features: Mapping[str, tf.Tensor], training: bool) -> tf.Tensor:
+        """The states that point at the targets, float32 ``[B, width]``."""
+        states = self._states(features, training)[:, -1]
+        return states + self.context(features) if self.context else states
+
     def _ranked(self, state: tf.Tensor, features: Mapping[str, tf.Tensor]) -> RankedTargets:
         history, target = (self._known(features[name]) for name in (self._history, self._target))
         return rank_targets(state, self._all_vectors(False), self._first, target, None if self._keeps_seen else history)
@@ -233,6 +255,18 @@ def _starts(history: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Whether each position is an item, and whether it is the beginning: the padding before the first item."""
     is_item = history > 0
     return is_item, tf.concat([is_item[:, 1:], tf.ones_like(is_item[:, :1])], 1) & ~is_item
+
+
+def _following(history: tf.Tensor, target: tf.Tensor, places: tf.Tensor | None) -> tf.Tensor:
+    """What follows each position of a history, ``[B, L]``.
+
+    Args:
+        history: ``[B, L]``.
+        target: ``[B]``, at place L.
+        places: of what follows, ``[B, L]``; None is the next place.
+    """
+    events = tf.concat([history, target[:, tf.newaxis]], 1)
+    return events[:, 1:] if places is None else tf.gather(events, places, batch_dims=1)
 
 
 def _of_next_day(history: tf.Tensor, days: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
