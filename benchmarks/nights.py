@@ -1,4 +1,4 @@
-"""Nights of DLRM whose values come and go: ``python -m benchmarks.nights [--nights N] [--rows N] [--seeds N]``.
+"""Nights of DLRM whose values come and go: ``python -m benchmarks.nights [--first N] [--nights N] [--rows N]``.
 
 Each night's newest day tests what four ways of training reach, and what they cost (preprocess, tfrecord and train):
 
@@ -7,7 +7,7 @@ Each night's newest day tests what four ways of training reach, and what they co
     incremental   the days since the last night continue its weights and moments; the vocabulary grows
     no admission  the same, with the first night's vocabulary
 
-All share the first night, which trains on the first day.
+All share the first night, which trains on the first days.
 """
 
 from __future__ import annotations
@@ -48,16 +48,18 @@ class Night:
 
 
 def measure(
-    nights: int, rows: int, turnover: float, seed: int, folder: Path, **training: Any
+    first: int, nights: int, rows: int, turnover: float, seed: int, folder: Path, **training: Any
 ) -> dict[str, list[Night]]:
     """The nights of each way, from the second one on.
 
     Args:
+        first: days that the first night trains on; another one tests it.
+        nights: with the first one.
         rows: impressions a day.
         turnover: share of the values that others replace each day.
         training: parameters of the train step, in place of those of ``benchmarks.planted``.
     """
-    days = nights + 1
+    days = first + nights
     generated = {"synthetic_impressions": rows * days, "synthetic_days": days, "synthetic_turnover": turnover}
     run_step("download", f"--raw={folder / 'days'}", "--dataset=criteo", f"--seed={seed}", *_options(generated))
     parameters = {**CASES["dlrm"].training, **training}
@@ -75,10 +77,10 @@ def measure(
         return Night(roc_auc(scores.labels, scores.outputs[PROBABILITY]), time.monotonic() - began)
 
     grows = {"vocabulary_slack": 2.0, "evict_after": 7}
-    night("first", [0, 1], grows, None)
+    night("first", range(first + 1), grows, None)
     found: dict[str, list[Night]] = {way: [] for way in WAYS}
     last = dict.fromkeys(CONTINUE, folder / "first")
-    for newest in range(2, days):
+    for newest in range(first + 1, days):
         new = [newest - 1, newest]
         replayed = [random.Random(newest).randrange(newest - 1)]
         for way in WAYS:
@@ -144,7 +146,7 @@ def main() -> int:
     by_seed = []
     for seed in range(1, options.seeds + 1):
         with tempfile.TemporaryDirectory(prefix="kfrec-nights-") as folder:
-            by_seed.append(measure(options.nights, options.rows, options.turnover, seed, Path(folder)))
+            by_seed.append(measure(options.first, options.nights, options.rows, options.turnover, seed, Path(folder)))
     print(table(by_seed))
     for line in (failures := missed(by_seed)):
         print(f"error: {INCREMENTAL}: {line}", file=sys.stderr)
@@ -153,6 +155,9 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nights", description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--first", type=int, default=1, metavar="N", help="days of the first night, default %(default)s"
+    )
     parser.add_argument("--nights", type=int, default=30, metavar="N", help="default %(default)s")
     parser.add_argument("--rows", type=int, default=200_000, metavar="N", help="a day, default %(default)s")
     parser.add_argument("--turnover", type=float, default=0.05, metavar="SHARE", help="a day, default %(default)s")

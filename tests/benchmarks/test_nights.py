@@ -25,7 +25,7 @@ def test_small_nights_run(
 ) -> None:
     for module in (nights, trained):
         monkeypatch.setattr(module, "run_step", in_this_process)
-    found = measure(2, 1500, 0.1, 1, tmp_path, global_batch_size=500, embedding_dim=4, bottom_mlp_dims="8,4",
+    found = measure(1, 2, 1500, 0.1, 1, tmp_path, global_batch_size=500, embedding_dim=4, bottom_mlp_dims="8,4",
                     top_mlp_dims="8,1", warmup_steps=0)  # fmt: skip
     assert {way: len(each) for way, each in found.items()} == dict.fromkeys(WAYS, 1)
     assert all(0.3 < night.auc < 0.8 for each in found.values() for night in each)

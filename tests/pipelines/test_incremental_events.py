@@ -36,8 +36,11 @@ OWN: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return days_of_shop(tmp_path_factory.mktemp("shop"))
+
+
+def days_of_shop(folder: Path) -> list[str]:
     """The events of each day of a shop whose items come and go."""
-    folder = tmp_path_factory.mktemp("shop")
     shop = {"dataset": "events", "synthetic_shop_days": 8, "synthetic_users": 400, "synthetic_items": 300}
     call(STEPS["download"], {**shop, "synthetic_categories": 8}, {"raw": str(folder / "raw")})
     with gzip.open(folder / "raw" / "events.csv.gz", "rt") as file:
