@@ -1,14 +1,17 @@
 """Nightly lists of a synthetic shop: ``python -m benchmarks.shop [--days 30,31] [--models item_knn,sasrec]``.
 
 Each night the models train on all events before it by ``kfrec run``, and ``kfrec recommend --all`` lists 20 items in
-stock for each customer. Beside them stand the most popular items of seven days and an item-kNN by hand. What the
-customer has bought is left out, or all that the customer has seen.
+stock for each customer; the file of candidates has their categories. Beside them stand the most popular items of seven
+days and an item-kNN by hand. What the customer has bought is left out, or all that the customer has seen.
 
 The next day tells HR@20: the share of its customers of whose choices one is in their list. Choices are, in one column
 each,
 
 - any new item: items that the customer has never seen;
 - new purchase: purchases of items that the customer has never bought.
+
+Intervals are of the bootstrap over customers. Below the table stands how far each model is above the best lists by
+hand, for the same customers.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from components.metrics import mean_interval
 
 TOP = 20
 CATEGORIES, DAYS = 40, 37
+_OURS = "kfrec"
 # A list of TOP items for each customer, -1 where it ends; ``[users, TOP]``.
 Lists = np.ndarray
 
@@ -136,7 +140,8 @@ class Kfrec:
             "category": night.shelf.category[events.item],
         }
         pc.write_csv(pa.table(columns), raw / "events.csv")
-        pc.write_csv(pa.table({"item": np.flatnonzero(night.stock)}), folder / "stock.csv")
+        stock = np.flatnonzero(night.stock)
+        pc.write_csv(pa.table({"item": stock, "category": night.shelf.category[stock]}), folder / "stock.csv")
         run_command(
             "run",
             f"--workdir={folder / 'work'}",
@@ -160,20 +165,31 @@ def main() -> None:
         }
         for model in options.models:
             listed = Kfrec(model, options.set, Path(scratch)).lists
-            ways[f"kfrec {model}, bought left out"] = partial(
+            ways[f"{_OURS} {model}, bought left out"] = partial(
                 listed, ("--keep-seen", f"--never-again={KINDS[PURCHASE]}")
             )
-            ways[f"kfrec {model}, seen left out"] = partial(listed, ())
+            ways[f"{_OURS} {model}, seen left out"] = partial(listed, ("--no-keep-seen",))
+        by_hand = [name for name in ways if not name.startswith(_OURS)]
+        visitors: list[list[np.ndarray]] = [[], []]
         hits: dict[str, list[list[np.ndarray]]] = {name: [[], []] for name in ways}
         for night, chosen in nights(events, shelf, options.users, options.days):
+            for column, each in enumerate(chosen):
+                visitors[column].append(np.flatnonzero(each.any(1)))
             for name, way in ways.items():
                 lists = way(night)
                 for column in range(len(chosen)):
                     hits[name][column].append(found_in(lists, chosen[column]))
     print(f"HR@{TOP}, {options.users:,} customers, {options.items:,} items, days {', '.join(map(str, options.days))}\n")
     print(f"{'lists':36}{'any new item':28}new purchase")
-    for name, columns in hits.items():
-        print(f"{name:36}" + "".join(f"{_text(np.concatenate(column)):28}" for column in columns).rstrip())
+    users = [np.concatenate(column) for column in visitors]
+    found = {name: [np.concatenate(column) for column in columns] for name, columns in hits.items()}
+    best = [max((found[name][column] for name in by_hand), key=np.mean) for column in range(len(users))]
+    for name, columns in found.items():
+        print(f"{name:36}" + "".join(f"{_text(*each):28}" for each in zip(columns, users, strict=True)).rstrip())
+    print("\nabove the best by hand")
+    for name in (name for name in found if name not in by_hand):
+        above = [mine - theirs for mine, theirs in zip(found[name], best, strict=True)]
+        print(f"{name:36}" + "".join(f"{_text(*each, '+'):28}" for each in zip(above, users, strict=True)).rstrip())
 
 
 def _taken(events: ShopEvents, chosen: np.ndarray) -> ShopEvents:
@@ -192,9 +208,9 @@ def found_in(lists: Lists, chosen: np.ndarray) -> np.ndarray:
     return np.asarray(found[np.any(chosen, axis=1)], np.float64)
 
 
-def _text(hits: np.ndarray) -> str:
-    interval = mean_interval(hits)
-    return f"{interval.estimate:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+def _text(hits: np.ndarray, users: np.ndarray, sign: str = "") -> str:
+    interval = mean_interval(hits, clusters=users)
+    return f"{interval.estimate:{sign}.3f} ({interval.low:{sign}.3f} to {interval.high:{sign}.3f})"
 
 
 def run_command(*arguments: str) -> None:

@@ -76,6 +76,7 @@ def measure(
     folder: Path,
     epochs: int,
     replay_share: float,
+    season: float = 0.0,
     **training: Any,
 ) -> dict[str, list[Night]]:
     """The nights of each way, from the second one on.
@@ -85,11 +86,12 @@ def measure(
         count: nights after it.
         epochs: of a training on what is new.
         replay_share: see ``components.datasets.definition.Growing``.
+        season: of the simulation.
         training: parameters of the train step, in place of ``MODEL``.
     """
     days, rng = first + count + 1, np.random.default_rng(seed)
     shelf = make_shelf(items, CATEGORIES, days, rng)
-    events = simulate(shelf, users, days, rng)
+    events = simulate(shelf, users, days, rng, season)
     write_days(events, shelf, folder / "days", days)
     new = {"epochs": epochs, "patience": 0, "validation_share": 0, "export_epoch": "last"}
 
@@ -210,7 +212,7 @@ def main() -> int:
     for seed in range(options.seed, options.seed + options.seeds):
         with tempfile.TemporaryDirectory(prefix="kfrec-shop-nights-") as folder:
             found = measure(options.first, options.nights, options.users, options.items, seed, Path(folder),
-                            options.epochs, options.replay_share)  # fmt: skip
+                            options.epochs, options.replay_share, options.season)  # fmt: skip
         by_seed.append(found)
         print(table(by_seed), flush=True)
     return 0
@@ -224,6 +226,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--items", type=int, default=800, metavar="N", help="items (%(default)s)")
     parser.add_argument("--epochs", type=int, default=3, metavar="N", help="of what is new (%(default)s)")
     parser.add_argument("--replay-share", type=float, default=0.5, metavar="SHARE", help="(%(default)s)")
+    parser.add_argument(
+        "--season", type=float, default=0.0, metavar="X", help="of categories, in utility (%(default)s)"
+    )
     parser.add_argument("--seeds", type=int, default=2, metavar="N", help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first one (%(default)s)")
     return parser

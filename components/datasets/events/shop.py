@@ -3,7 +3,7 @@
 Items and customers have vectors of taste. On a visit a customer views items one after the other: one of the series of
 the item before, one that was viewed on an earlier visit and not bought, or any item for sale, drawn by
 
-    exp(taste of the customer . taste of the item + appeal of the item + novelty of the item)
+    exp(taste of the customer . taste of the item + appeal of the item + novelty of the item + season of its category)
 
 A viewed item goes into the cart, and from there is bought, the likelier the better it suits the customer's taste and
 purse. What is bought is neither viewed nor bought again.
@@ -30,6 +30,9 @@ _UNTOLD = 0.15
 _TASTE, _APPEAL, _NOVELTY = 1.6, 1.2, 0.8
 _NEW_FOR = 4.0  # days
 _LIFETIME = 40.0  # days, the mean
+_SEASONS = 28.0  # days
+_GOLDEN = 0.618
+"""Share of them between the seasons of a category and the next one, so that all differ."""
 _FROM_THE_BEGINNING = 0.6
 """Share of the customers who know the shop on the first day."""
 _STAYS_FOR = 60.0  # days, the mean
@@ -104,9 +107,13 @@ def make_shelf(items: int, categories: int, days: int, rng: np.random.Generator)
     )
 
 
-def simulate(shelf: Shelf, users: int, days: int, rng: np.random.Generator) -> ShopEvents:
-    """Lets customers visit the shop for some days."""
-    return Customers(shelf, users, days, rng).events()
+def simulate(shelf: Shelf, users: int, days: int, rng: np.random.Generator, season: float = 0.0) -> ShopEvents:
+    """Lets customers visit the shop for some days.
+
+    Args:
+        season: how much a category's season raises the appeal of its items, at most; each category has one in 28 days.
+    """
+    return Customers(shelf, users, days, rng, season).events()
 
 
 def devices_of(events: ShopEvents, rng: np.random.Generator) -> np.ndarray:
@@ -139,8 +146,8 @@ class Customers:
         interest: the category that each one names when asked, int64 ``[users]``.
     """
 
-    def __init__(self, shelf: Shelf, users: int, days: int, rng: np.random.Generator) -> None:
-        self._shelf, self._days, self._rng = shelf, days, rng
+    def __init__(self, shelf: Shelf, users: int, days: int, rng: np.random.Generator, season: float = 0.0) -> None:
+        self._shelf, self._days, self._rng, self._season = shelf, days, rng, season
         liked, much = rng.integers(0, len(shelf.taste), (users, 3)), rng.dirichlet(np.ones(3), users)
         self.interest = shelf.category[liked[np.arange(users), much.argmax(1)]]
         taste = np.einsum("ukw,uk->uw", shelf.taste[liked], much)
@@ -168,7 +175,10 @@ class Customers:
         users, items = np.flatnonzero(comes), shelf.for_sale(day)
         views = rng.poisson(_VIEWS - 1, len(users)) + 1
         novelty = _NOVELTY * np.exp((shelf.first_day[items] - day) / _NEW_FOR)
-        utility = self._taste[users] @ shelf.taste[items].T + (shelf.appeal[items] + novelty).astype(np.float32)
+        # Seasons of categories begin one after the other.
+        season = self._season * np.sin(2 * np.pi * (day / _SEASONS - shelf.category[items] * _GOLDEN))
+        appeal = (shelf.appeal[items] + novelty + season).astype(np.float32)
+        utility = self._taste[users] @ shelf.taste[items].T + appeal
         cumulative = np.cumsum(np.exp(utility), 1, dtype=np.float64)
         # Row after row, each from its number to the next.
         ascending = (cumulative / cumulative[:, -1:] + np.arange(len(users))[:, np.newaxis]).ravel()
