@@ -1,8 +1,9 @@
 """Nightly lists of a synthetic shop: ``python -m benchmarks.shop [--days 30,31] [--models item_knn,sasrec]``.
 
 Each night the models train on all events before it by ``kfrec run``, and ``kfrec recommend --all`` lists 20 items in
-stock for each customer; the file of candidates has their categories. Beside them stand the most popular items of seven
-days and an item-kNN by hand. What the customer has bought is left out, or all that the customer has seen.
+stock for each customer; the file of candidates has their categories, and boosts launches. Beside them stand the most
+popular items of seven days and an item-kNN by hand. What the customer has bought is left out, or all that the customer
+has seen.
 
 The next day tells HR@20: the share of its customers of whose choices one is in their list. Choices are, in one column
 each,
@@ -35,6 +36,8 @@ from components.datasets.events.shop import DAY, KINDS, OPENING, PURCHASE, Shelf
 from components.metrics import mean_interval
 
 TOP = 20
+# Of launches, as in docs/tonights-lists.md.
+BOOST = 2
 CATEGORIES, DAYS = 40, 37
 _OURS = "kfrec"
 # A list of TOP items for each customer, -1 where it ends; ``[users, TOP]``.
@@ -141,7 +144,9 @@ class Kfrec:
         }
         pc.write_csv(pa.table(columns), raw / "events.csv")
         stock = np.flatnonzero(night.stock)
-        pc.write_csv(pa.table({"item": stock, "category": night.shelf.category[stock]}), folder / "stock.csv")
+        boost = np.where(np.isin(stock, events.item), 1, BOOST)
+        told = {"item": stock, "category": night.shelf.category[stock], "boost": boost}
+        pc.write_csv(pa.table(told), folder / "stock.csv")
         run_command(
             "run",
             f"--workdir={folder / 'work'}",
