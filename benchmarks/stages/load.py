@@ -32,7 +32,11 @@ _ROWS = {
         {"user": "A7", "history": HISTORY, "item": f"B{number}"} for number in range(500, 500 + CANDIDATES)
     ]
 }
-REQUESTED = {"sasrec": (f"top 20 of {ITEMS:,} items, SASRec", _LISTS), "sim": (f"{CANDIDATES} candidates, SIM", _ROWS)}
+REQUESTED = {
+    "sasrec": (f"top 20 of {ITEMS:,} items, SASRec", _LISTS),
+    "sasrec_knn": (f"top 20 of {ITEMS:,} items, SASRec and item-kNN", _LISTS),
+    "sim": (f"{CANDIDATES} candidates, SIM", _ROWS),
+}
 OURS, MLFLOW = "kfrec", "mlflow"
 
 
