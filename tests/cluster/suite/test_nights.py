@@ -8,6 +8,7 @@ from typing import Any
 
 from mlflow import MlflowClient
 
+from components.artifacts.reference import data_uri
 from pipelines.defaults import INCREMENTAL, TRAINING, Pipeline
 from tests.cluster.steps import BUCKET, Place, Run
 from tests.cluster.suite.conftest import VALUES, read, store
@@ -40,8 +41,8 @@ def test_two_nights_of_events_continue_the_champion(place: Place, tracked: Mlflo
     first, found, registered = night(1)
     assert not found["continue_path"] and registered["vocabulary"] == "fitted"
     second, found, registered = night(2)
-    assert found["continue_path"] == first.uri("train", "model")
+    assert found["continue_path"] == data_uri(first.uri("train", "model"))
     assert registered["vocabulary"] == "grown" and registered["admitted"] > 0 and registered["replayed"] > 0
     _, found, registered = night(3)
-    assert found["continue_path"] == second.uri("train", "model")
+    assert found["continue_path"] == data_uri(second.uri("train", "model"))
     assert registered["vocabulary"] == "grown" and registered["replayed"] > 0
