@@ -87,22 +87,24 @@ BOOSTED: Sequence[Settings] = tuple(
     dict(max_iter=500, early_stopping=True, learning_rate=rate) for rate in (0.03, 0.06, 0.1)
 )
 PENALTIES: Sequence[Settings] = tuple(dict(l2=l2) for l2 in (1e-6, 1e-5, 1e-4))
+# Keras' models read ids alone, those of binned numbers included.
+KERAS_CHOICES = {f"{KERAS}{name}": PENALTIES for name in ("wide_and_deep", "dlrm", "dcn_v2")}
 CASES = {
-    "adult": Case("adult", "adult.yaml", CHOICES, {TREES: BOOSTED}),
-    "flights": Case("nycflights13", "flights.yaml", CHOICES, {TREES: BOOSTED}),
-    "steps": Case("", "", CHOICES, {TREES: BOOSTED}, lambda folder: write_steps(folder, _STEPS_ROWS)),
+    "adult": Case("adult", "adult.yaml", CHOICES, {TREES: BOOSTED, **KERAS_CHOICES}),
+    "flights": Case("nycflights13", "flights.yaml", CHOICES, {TREES: BOOSTED, **KERAS_CHOICES}),
+    "steps": Case("", "", CHOICES, {TREES: BOOSTED, **KERAS_CHOICES}, lambda folder: write_steps(folder, _STEPS_ROWS)),
     "choices": Case(
         "",
         "",
         {name: CHOICES[name] for name in ("wide_and_deep", "dlrm", "dcn_v2")},
-        {f"{KERAS}{name}": PENALTIES for name in ("wide_and_deep", "dlrm")},
+        KERAS_CHOICES,
         lambda folder: write_choices(folder, _CHOICES_ROWS),
     ),
     "uses": Case(
         "",
         "",
         CHOICES,
-        {f"{KERAS}{name}": PENALTIES for name in ("wide_and_deep", "dlrm", "dcn_v2")},
+        KERAS_CHOICES,
         lambda folder: write_uses(folder, _USES_ROWS),
     ),
 }
@@ -240,7 +242,6 @@ def trees(parquet: Path, seed: int, settings: Settings) -> tuple[float, Scored]:
         The AUC of the validation samples, and the scores of the test samples.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.model_selection import train_test_split
 
     spec = load_feature_spec(parquet)
     features = [
@@ -252,14 +253,8 @@ def trees(parquet: Path, seed: int, settings: Settings) -> tuple[float, Scored]:
     categorical = [f.cardinality is not None and f.cardinality <= _MOST_CATEGORIES for f in features]
     names = [feature.name for feature in features]
     boosted = HistGradientBoostingClassifier(categorical_features=categorical, random_state=seed, **settings)
-    inputs, labels = _samples(parquet, spec, TRAIN, names)
-    if (parquet / VALIDATION).is_dir():
-        judging, judged = _samples(parquet, spec, VALIDATION, names)
-    else:
-        inputs, judging, labels, judged = train_test_split(
-            inputs, labels, test_size=_VALIDATION_SHARE, random_state=seed
-        )
-    boosted.fit(inputs, labels)
+    train, (judging, judged) = _divided(parquet, spec, names, seed)
+    boosted.fit(*train)
 
     def scored() -> tuple[np.ndarray, np.ndarray]:
         matrix, right = _samples(parquet, spec, TEST, names)
@@ -273,8 +268,8 @@ def keras(model: str, parquet: Path, seed: int, settings: Settings) -> tuple[flo
 
     Args:
         model: wide_and_deep, dlrm or dcn_v2.
-        parquet: folder of the samples, which have a validation split.
-        seed: of the training.
+        parquet: folder of the samples.
+        seed: as of ``trees``.
         settings: ``l2``.
 
     Returns:
@@ -285,7 +280,7 @@ def keras(model: str, parquet: Path, seed: int, settings: Settings) -> tuple[flo
     spec = load_feature_spec(parquet)
     features = spec.channel(Channel.CATEGORICAL)
     names, cardinalities = zip(*((feature.name, feature.cardinality or 0) for feature in features), strict=True)
-    train, validation = (_samples(parquet, spec, split, names) for split in (TRAIN, VALIDATION))
+    train, validation = _divided(parquet, spec, names, seed)
     trained = fit(model, cardinalities, settings["l2"], seed, train, validation)
 
     def probabilities(ids: np.ndarray) -> np.ndarray:
@@ -299,7 +294,22 @@ def keras(model: str, parquet: Path, seed: int, settings: Settings) -> tuple[flo
     return measured(validation[1], probabilities(validation[0]))["auc"], scored
 
 
-def _samples(parquet: Path, spec: FeatureSpec, split: str, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+# A matrix of inputs and their labels.
+Samples = tuple[np.ndarray, np.ndarray]
+
+
+def _divided(parquet: Path, spec: FeatureSpec, names: Sequence[str], seed: int) -> tuple[Samples, Samples]:
+    """The training and validation samples; data without the latter are divided at random."""
+    from sklearn.model_selection import train_test_split
+
+    train = _samples(parquet, spec, TRAIN, names)
+    if (parquet / VALIDATION).is_dir():
+        return train, _samples(parquet, spec, VALIDATION, names)
+    inputs, judging, labels, judged = train_test_split(*train, test_size=_VALIDATION_SHARE, random_state=seed)
+    return (inputs, labels), (judging, judged)
+
+
+def _samples(parquet: Path, spec: FeatureSpec, split: str, names: Sequence[str]) -> Samples:
     files = sorted((parquet / split).glob("*.parquet"))
     rows = pa.concat_tables(pq.read_table(file) for file in files)
     return np.stack([rows[name].to_numpy() for name in names], 1), rows[spec.targets[0].name].to_numpy()
