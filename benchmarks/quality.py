@@ -28,6 +28,7 @@ from components import registry
 from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
+from components.metrics import Interval, delong_interval
 from components.training_log import TRAINING as TRAINING_RESULTS
 
 Settings = Mapping[str, Any]
@@ -126,7 +127,7 @@ def main() -> int:
                 source = Path(folder) / "source"
                 source.mkdir()
                 best = f", best possible AUC {case.generate(source):.4f}"
-            measured = measure(case, source, Path(folder), options.seeds, options.models)
+            measured = measure(case, source, Path(folder), options.seeds, options.models, options.defaults)
         results = {row.name: row.test for row in measured}
         print(f"\n{name}, {len(options.seeds)} seeds: mean (least to most){best}\n\n{table(results)}\n")
         for row in measured:
@@ -158,7 +159,9 @@ class Row:
     test: list[dict[str, float]]
 
 
-def measure(case: Case, source: Path, folder: Path, seeds: Sequence[int], models: Sequence[str] = ()) -> list[Row]:
+def measure(
+    case: Case, source: Path, folder: Path, seeds: Sequence[int], models: Sequence[str] = (), defaults: bool = False
+) -> list[Row]:
     """The results of each model, with its defaults and with the settings that validation chooses.
 
     Args:
@@ -167,6 +170,7 @@ def measure(case: Case, source: Path, folder: Path, seeds: Sequence[int], models
         folder: for artifacts.
         seeds: of the trainings.
         models: names; empty is all.
+        defaults: whether kfrec's models have no other settings.
     """
     raw, parquet, records = (folder / name for name in ("raw", "parquet", "tfrecord"))
     run_step("download", "--dataset=tabular", f"--source={source}", f"--raw={raw}")
@@ -176,7 +180,8 @@ def measure(case: Case, source: Path, folder: Path, seeds: Sequence[int], models
     rows: list[Row] = []
     choices_of = {**case.choices, **case.others}
     for model in models or choices_of:
-        choices, foreign = choices_of[model], model in case.others
+        foreign = model in case.others
+        choices = choices_of[model] if foreign or not defaults else (DEFAULTS,)
         fits = [_fitted(model, settings, parquet, records, folder, seeds[0]) for settings in choices]
         best = max(range(len(fits)), key=lambda number: fits[number][0])
         for number in dict.fromkeys((best,) if foreign else (0, best)):
@@ -185,8 +190,10 @@ def measure(case: Case, source: Path, folder: Path, seeds: Sequence[int], models
             for seed in seeds:
                 first = seed == seeds[0]
                 _, scored = fits[number] if first else _fitted(model, row.settings, parquet, records, folder, seed)
-                row.test.append(measured(*scored()))
-                print(f"{name}, seed {seed}: {_described(row.test[-1])}", file=sys.stderr, flush=True)
+                labels, probabilities = scored()
+                row.test.append(measured(labels, probabilities))
+                told = _described(row.test[-1], delong_interval(labels > 0.5, probabilities, np.arange(len(labels))))
+                print(f"{name}, seed {seed}: {told}", file=sys.stderr, flush=True)
             rows.append(row)
     return rows
 
@@ -349,8 +356,9 @@ def missed_targets(case: Case, results: Mapping[str, Sequence[Mapping[str, float
     return missed
 
 
-def _described(scores: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+def _described(scores: Mapping[str, float], auc: Interval) -> str:
+    """Metrics of the test samples; the interval of the AUC is over these, and knows nothing of chance in trainings."""
+    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items()) + f"; {auc.low:.4f} to {auc.high:.4f}"
 
 
 def _seeds(text: str) -> list[int]:
@@ -362,6 +370,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)} (default: all)")
     parser.add_argument("--data", default=os.environ.get("KFREC_DATA", ""), metavar="FOLDER", help="default KFREC_DATA")
     parser.add_argument("--seeds", type=_seeds, default=[1, 2, 3], metavar="N,N,...", help="default 1,2,3")
+    parser.add_argument("--defaults", action="store_true", help="try no other settings of kfrec's models")
     parser.add_argument("--models", nargs="*", default=(), metavar="NAME", help="of the case (default: all)")
     return parser
 

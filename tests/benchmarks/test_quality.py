@@ -33,7 +33,7 @@ def test_validation_chooses_and_only_the_chosen_settings_and_the_defaults_read_t
     def fitted(model: str, settings: dict, parquet: Path, records: Path, folder: Path, seed: int) -> tuple:
         def scored() -> tuple[np.ndarray, np.ndarray]:
             read.append((settings.get("choice", 0), seed))
-            return np.array([0, 1]), np.array([0.2, 0.8])
+            return np.array([0, 1, 0, 1]), np.array([0.2, 0.8, 0.6, 0.4])
 
         return validation[settings.get("choice", 0)], scored
 
