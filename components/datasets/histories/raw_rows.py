@@ -235,7 +235,8 @@ def _of_target(column: EventColumn) -> RawColumn:
 def _ids_of(ids: ColumnIds, column: str, values: pa.Array) -> np.ndarray:
     found, wrong = read(ids.column, values)
     if wrong.any():
-        raise KfrecError(f"column {column} has {values[int(np.argmax(wrong))].as_py()!r}, which is no number")
+        value = values[int(np.argmax(wrong))].as_py()
+        raise KfrecError(f"column {column} has {value!r}, which is no number; give a number, or null")
     return ids.encode(found)
 
 
