@@ -144,8 +144,7 @@ class TrainParameters:
     continue_path: str = param(
         "",
         "Folder or URI of another training's checkpoints, or of its model, whose weights and optimizer moments this "
-        "training continues with a schedule of its own, without a warm-up; needs the same model, optimizers and ids; "
-        "empty starts fresh",
+        "training continues with a schedule of its own; needs the same model, optimizers and ids; empty starts fresh",
     )
     admitted_rows: str = param(
         FRESH,

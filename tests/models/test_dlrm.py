@@ -92,11 +92,6 @@ def test_the_published_rate_rises_holds_and_falls():
         assert float(at(rate, tf.constant(float(step)))) == pytest.approx(value, rel=1e-5)
 
 
-def test_a_training_that_continues_another_one_has_no_warm_up():
-    rate = learning_rate(worker_parameters("dlrm")(continue_path="champion"))
-    assert [float(at(rate, tf.constant(float(step)))) for step in (0, 4000, 48_000)] == [24, 24, 24]
-
-
 def test_a_rate_that_does_not_fall_stays():
     rate = learning_rate(MODEL.parameters(warmup_steps=0, decay_steps=0, learning_rate=2.0))
     assert {float(at(rate, tf.constant(float(step)))) for step in (0, 100_000)} == {2.0}

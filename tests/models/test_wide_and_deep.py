@@ -95,12 +95,6 @@ def test_the_deep_rate_rises_for_six_epochs_and_falls_to_an_eighth_after_thirtee
         assert float(at(rate, tf.constant(float(step)))) == pytest.approx(value, rel=1e-6)
 
 
-def test_a_training_that_continues_another_one_has_no_warm_up(parameters):
-    rate = deep_schedule(parameters("wide_and_deep", deep_warmup_epochs=1, continue_path="champion"), 4, 10)
-    values = [float(at(rate, tf.constant(float(step)))) / 1.2e-4 for step in (0, 19, 20, 39)]
-    np.testing.assert_allclose(values, [0.25, 0.25, 0.125, 0.125])
-
-
 def test_the_phases_of_the_deep_rate_are_shares_of_the_epochs():
     parameters = MODEL.parameters(deep_warmup_epochs=1)
     rate = deep_schedule(parameters, 5, 10)  # warm-up to step 10, a quarter to step 30

@@ -79,18 +79,17 @@ def _optimizers(parameters: DlrmParameters, model: Model, steps_per_epoch: int) 
 def learning_rate(parameters: DlrmParameters) -> Schedule:
     """The learning rate after s steps: linear warm-up, constant rate, and polynomial decay.
 
-    highest * s / warmup_steps                                      while s < warmup_steps, see ``rising_steps``
+    highest * s / warmup_steps                                      while s < warmup_steps
     highest                                                         until decay_start_step
     highest * ((decay_start_step + decay_steps - s) / decay_steps) ** 2
     """
-    from components.models.optimizers.schedules import polynomial_decay, rising_steps, warm_up
+    from components.models.optimizers.schedules import polynomial_decay, warm_up
 
     highest, begin = parameters.learning_rate, parameters.decay_start_step
-    rising = rising_steps(parameters, parameters.warmup_steps)
     if not parameters.decay_steps:
-        return warm_up(highest, rising)
+        return warm_up(highest, parameters.warmup_steps)
     fall = polynomial_decay(highest, begin, begin + parameters.decay_steps, power=2.0)
-    return warm_up(highest, rising, fall)
+    return warm_up(highest, parameters.warmup_steps, fall)
 
 
 MODEL = ModelDefinition(

@@ -32,11 +32,6 @@ def warm_up(peak: float, steps: int, after: Rate | None = None) -> Schedule:
     return schedule
 
 
-def rising_steps(parameters: Any, steps: int) -> int:
-    """The steps of a warm-up; none in a training that continues another one's weights and moments, which are warm."""
-    return 0 if getattr(parameters, "continue_path", "") else steps
-
-
 def polynomial_decay(start: float, begin: int, end: int, power: float = 2.0) -> Schedule:
     """``start`` until step ``begin``, then ``start * ((end - s) / (end - begin)) ** power``, 0 from ``end`` on."""
 

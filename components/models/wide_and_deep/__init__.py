@@ -69,17 +69,16 @@ def _optimizers(parameters: Any, model: Any, steps_per_epoch: int) -> list[Optim
 def deep_schedule(parameters: WideAndDeepParameters, epochs: int, steps_per_epoch: int) -> Schedule:
     """The deep part's learning rate.
 
-        peak * s / W    while s < W, the steps of the warm-up, see ``rising_steps``
+        peak * s / W    while s < W, the steps of the warm-up
         peak / 4        for half of the remaining steps
         peak / 8        afterwards
 
     Of 20 epochs with 6 of warm-up, the last phase begins after 13. A training of fewer epochs than the warm-up ends
     within it. Without decay, the peak follows the warm-up.
     """
-    from components.models.optimizers.schedules import piecewise, rising_steps, warm_up
+    from components.models.optimizers.schedules import piecewise, warm_up
 
-    peak = parameters.deep_learning_rate
-    warm = rising_steps(parameters, parameters.deep_warmup_epochs * steps_per_epoch)
+    peak, warm = parameters.deep_learning_rate, parameters.deep_warmup_epochs * steps_per_epoch
     if not parameters.deep_decay:
         return warm_up(peak, warm)
     half = (warm + epochs * steps_per_epoch) // 2
