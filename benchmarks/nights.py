@@ -146,7 +146,9 @@ def main() -> int:
     by_seed = []
     for seed in range(1, options.seeds + 1):
         with tempfile.TemporaryDirectory(prefix="kfrec-nights-") as folder:
-            by_seed.append(measure(options.first, options.nights, options.rows, options.turnover, seed, Path(folder)))
+            chosen = dict(each.split("=", 1) for each in options.set)
+            sizes = options.first, options.nights, options.rows, options.turnover
+            by_seed.append(measure(*sizes, seed, Path(folder), **chosen))
     print(table(by_seed))
     for line in (failures := missed(by_seed)):
         print(f"error: {INCREMENTAL}: {line}", file=sys.stderr)
@@ -161,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nights", type=int, default=30, metavar="N", help="default %(default)s")
     parser.add_argument("--rows", type=int, default=200_000, metavar="N", help="a day, default %(default)s")
     parser.add_argument("--turnover", type=float, default=0.05, metavar="SHARE", help="a day, default %(default)s")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the trainings")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="default %(default)s")
     return parser
 
