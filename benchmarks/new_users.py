@@ -29,10 +29,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from benchmarks.shop import Lists, run_command
+from benchmarks.shop import Lists, interval_text, run_command
 from benchmarks.trained import run_step
 from components.datasets.events.shop import DAY, OPENING, Customers, make_shelf
-from components.metrics import mean_interval
 
 TOP, FOLDS, YEARS = 10, 5, 5
 CATEGORIES, CUSTOMERS, ITEMS, FIRST, DAYS = 20, 3000, 1000, 20, 5
@@ -203,15 +202,12 @@ def table(by_seed: Sequence[Found]) -> str:
     """A Markdown table with a row for each way. Intervals are of the bootstrap over users."""
     found = {way: np.concatenate([each[way] for each in by_seed]) for way in by_seed[0]}
 
-    def told(values: np.ndarray, sign: str = "") -> str:
-        interval = mean_interval(values)
-        return f"{interval.estimate:{sign}.4f} ({interval.low:{sign}.4f} to {interval.high:{sign}.4f})"
-
+    users = np.arange(len(found[WITH]))
     heads = [*COLUMNS, *(f"{name}, less sasrec" for name in COLUMNS)]
     lines = [f"{len(found[WITH]):,} users\n", f"| lists | {' | '.join(heads)} |", "|---" * len(heads) + "|---|"]
     for way, values in found.items():
-        cells = [told(values[:, place]) for place in range(len(COLUMNS))]
-        cells += [told(values[:, place] - found[WITHOUT][:, place], "+") if way != WITHOUT else ""
+        cells = [interval_text(values[:, place], users) for place in range(len(COLUMNS))]
+        cells += [interval_text(values[:, place] - found[WITHOUT][:, place], users, "+") if way != WITHOUT else ""
                   for place in range(len(COLUMNS))]  # fmt: skip
         lines.append(f"| {way} | {' | '.join(cells)} |")
     return "\n".join(lines)

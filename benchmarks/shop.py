@@ -190,11 +190,16 @@ def main() -> None:
     found = {name: [np.concatenate(column) for column in columns] for name, columns in hits.items()}
     best = [max((found[name][column] for name in by_hand), key=np.mean) for column in range(len(users))]
     for name, columns in found.items():
-        print(f"{name:36}" + "".join(f"{_text(*each):28}" for each in zip(columns, users, strict=True)).rstrip())
+        print(
+            f"{name:36}" + "".join(f"{interval_text(*each):28}" for each in zip(columns, users, strict=True)).rstrip()
+        )
     print("\nabove the best by hand")
     for name in (name for name in found if name not in by_hand):
         above = [mine - theirs for mine, theirs in zip(found[name], best, strict=True)]
-        print(f"{name:36}" + "".join(f"{_text(*each, '+'):28}" for each in zip(above, users, strict=True)).rstrip())
+        print(
+            f"{name:36}"
+            + "".join(f"{interval_text(*each, '+'):28}" for each in zip(above, users, strict=True)).rstrip()
+        )
 
 
 def _taken(events: ShopEvents, chosen: np.ndarray) -> ShopEvents:
@@ -213,7 +218,7 @@ def found_in(lists: Lists, chosen: np.ndarray) -> np.ndarray:
     return np.asarray(found[np.any(chosen, axis=1)], np.float64)
 
 
-def _text(hits: np.ndarray, users: np.ndarray, sign: str = "") -> str:
+def interval_text(hits: np.ndarray, users: np.ndarray, sign: str = "") -> str:
     interval = mean_interval(hits, clusters=users)
     return f"{interval.estimate:{sign}.3f} ({interval.low:{sign}.3f} to {interval.high:{sign}.3f})"
 

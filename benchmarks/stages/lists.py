@@ -29,14 +29,14 @@ import json, sys, tempfile
 from pathlib import Path
 from benchmarks.measuring import peak_megabytes
 from components.inference.events import events_in, raw_files
-from components.inference.history import asked
+from components.inference.history import without_context
 from components.inference.recommend import Delivery, write_lists
 from components.scoring import load_raw_model
 from components.scoring.catalogue import Catalogue
 model, events, output = sys.argv[1:4]
 raw = load_raw_model(model)
 with tempfile.TemporaryDirectory() as scratch:
-    people = asked(events_in(raw_files([events], Path(scratch)), raw, None))
+    people = without_context(events_in(raw_files([events], Path(scratch)), raw, None))
     counts = write_lists(Catalogue(raw), people, int(sys.argv[4]), Delivery(output, []), keep_seen=False)
 print(json.dumps([counts.users, peak_megabytes()]))
 """

@@ -15,9 +15,9 @@ from components.datasets.raw_rows import CANDIDATE, CONTEXT, HISTORY, USER, RawC
 from components.errors import KfrecError
 from components.feature_spec.item_columns import ItemColumns
 from components.inference.formats import rows_file
-from components.inference.history import Asked, People, some
+from components.inference.history import People, PeopleInContext, some
 from components.scoring import RawModel
-from components.scoring.catalogue import candidate_column
+from components.scoring.catalogue import candidate_column, encoded_by_role
 from components.workflows.times import Times
 from components.workflows.values import DEFAULT_MISSING, numbers, plain_type, texts
 
@@ -138,7 +138,7 @@ def _require(path: Path, before: int, column: pa.Array, name: str, wrong: np.nda
         raise KfrecError(f"{path}: row {before + row + 1}: {name} is {column[row].as_py()!r}; give {wanted}")
 
 
-def users_in(path: Path, model: RawModel, histories: Callable[[Sequence[str], str], People]) -> Asked:
+def users_in(path: Path, model: RawModel, histories: Callable[[Sequence[str], str], People]) -> PeopleInContext:
     """The users in a file of rows, in the model's column of users, their histories, and what else is known of them.
 
     Args:
@@ -164,7 +164,7 @@ def users_in(path: Path, model: RawModel, histories: Callable[[Sequence[str], st
     return _with_known(path, model, known)
 
 
-def _with_known(path: Path, model: RawModel, known: Iterator[list[Any] | None]) -> Asked:
+def _with_known(path: Path, model: RawModel, known: Iterator[list[Any] | None]) -> PeopleInContext:
     """The users of a file, with the next history of the data in place of each blank one.
 
     Those who are not in the data are new: their history is empty.
@@ -198,8 +198,11 @@ def _people_in(path: Path, model: RawModel) -> Iterator[tuple[list[str], Histori
         if history.name in batch.schema.names:
             with _of_file(path):
                 lists = model.events({name: batch[name] for name in batch.schema.names})
-        names = [each.name for each in model.columns if each.role == CONTEXT]
-        yield users.to_pylist(), lists, {name: batch[name] for name in names if name in batch.schema.names}
+        there = [each for each in model.columns if each.name in batch.schema.names]
+        context = {each.name: batch[each.name] for each in there if each.role == CONTEXT}
+        with _of_file(path):
+            encoded_by_role(model, {USER: users}, context)
+        yield users.to_pylist(), lists, context
 
 
 def _column(model: RawModel, role: str) -> RawColumn:

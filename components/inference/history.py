@@ -35,7 +35,7 @@ SPLITS = ("test", "validation", "train")
 People = Iterator[tuple[pa.Array, pa.Array]]
 # The same, and what is known of the event that each list is for: the columns of the role ``raw_rows.CONTEXT``, by name,
 # ``[n]`` each.
-Asked = Iterator[tuple[pa.Array, pa.Array, Mapping[str, pa.Array]]]
+PeopleInContext = Iterator[tuple[pa.Array, pa.Array, Mapping[str, pa.Array]]]
 
 
 def histories_of(users: Sequence[str] | None, data: str, remedy: str = REMEDY) -> People:
@@ -80,8 +80,8 @@ def histories_of(users: Sequence[str] | None, data: str, remedy: str = REMEDY) -
     return _decoded(ids, [place_of.get(user) for user in wanted.tolist()], newest, items, beside)
 
 
-def asked(people: People) -> Asked:
-    """People of whose events nothing is known."""
+def without_context(people: People) -> PeopleInContext:
+    """People without values of the context's columns."""
     for users, histories in people:
         yield users, histories, {}
 

@@ -15,7 +15,7 @@ from components.datasets.event_lists import items_of
 from components.errors import KfrecError
 from components.inference.delivery import delivering, is_database
 from components.inference.formats import RowsWriter, rows_file, writing
-from components.inference.history import Asked
+from components.inference.history import PeopleInContext
 from components.inference.scoring import replacing
 from components.metrics import ListFigures
 from components.progress import progress
@@ -115,7 +115,7 @@ class Delivery:
 
 def write_lists(
     catalogue: Catalogue,
-    people: Asked,
+    people: PeopleInContext,
     top: int,
     delivery: Delivery,
     *,

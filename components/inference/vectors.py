@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from components.errors import KfrecError
-from components.inference.history import Asked
+from components.inference.history import PeopleInContext
 from components.inference.recommend import MODEL, VERSION, replaced
 from components.progress import progress
 from components.scoring.catalogue import Catalogue
@@ -23,7 +23,9 @@ COLUMNS = ("id", "vector", MODEL, VERSION)
 _AT_ONCE = 4096
 
 
-def write_vectors(catalogue: Catalogue, people: Asked, folder: Path, model: str, version: str) -> tuple[int, int]:
+def write_vectors(
+    catalogue: Catalogue, people: PeopleInContext, folder: Path, model: str, version: str
+) -> tuple[int, int]:
     """Writes USERS and ITEMS with the columns of COLUMNS; a vector is a list of float32 of fixed size.
 
     Args:

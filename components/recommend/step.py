@@ -14,7 +14,7 @@ from components.inference.delivery import is_database
 from components.inference.events import events_in, list_new_items, never_again, reads_events
 from components.inference.files import candidates_in, exclusions_in
 from components.inference.formats import format_of, has_format
-from components.inference.history import asked
+from components.inference.history import without_context
 from components.inference.model import NamedModel, named_model
 from components.inference.recommend import Delivery, Exclusions, write_lists
 from components.scoring import RawModel
@@ -62,7 +62,7 @@ def run(parameters: RecommendParameters, *, raw: Path, lists: Path) -> Mapping[s
         to = output if into_database else str(staging.path / name)
         counts = write_lists(
             catalogue,
-            asked(events_in(opened, named.raw, None)),
+            without_context(events_in(opened, named.raw, None)),
             parameters.top,
             Delivery(to, [], named.name, named.version, parameters.table),
             keep_seen={"true": True, "false": False}.get(parameters.keep_seen),

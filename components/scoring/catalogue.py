@@ -137,7 +137,7 @@ class Catalogue:
         self.log_boost = None if boosts is None else np.log(boosts[first.to_numpy()])
         self._groups = None if groups is None else groups.take(first)
         self._new: tuple[Newcomers | NewByVector, ...] = ()
-        encoded = _encoded(raw, {CANDIDATE: self.names})
+        encoded = encoded_by_role(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
         is_unknown = encoded.unknown.get(self.column.name, np.zeros(len(self.names))) > 0
@@ -287,13 +287,13 @@ class Catalogue:
         for each in self.raw.columns:
             if each.role == CONTEXT:
                 values = newest_of(values_of(histories, EventColumn(each.name).in_history))
-                further[each.name] = self._first_of(each.name, (context or {}).get(each.name), values)
-        encoded = _encoded(self.raw, {USER: users, HISTORY: items_of(histories)}, further)
+                further[each.name] = self._filled(each.name, (context or {}).get(each.name), values)
+        encoded = encoded_by_role(self.raw, {USER: users, HISTORY: items_of(histories)}, further)
         inputs = {name: encoded.features[name] for name in self.raw.model.inputs if name not in self._features}
         unknown = [lacking for name, lacking in encoded.unknown.items() if name != self.column.name]
         return inputs, np.sum(unknown, axis=0) if unknown else np.zeros(len(users), np.int32)
 
-    def _first_of(self, name: str, given: pa.Array | None, values: pa.Array) -> pa.Array:
+    def _filled(self, name: str, given: pa.Array | None, values: pa.Array) -> pa.Array:
         """Given values of a column, and others where they are missing."""
         if given is None or given.null_count == len(given):
             return values
@@ -474,7 +474,9 @@ class Catalogue:
         return candidates | {name: np.repeat(values[part.users], repeats, 0) for name, values in users.items()}
 
 
-def _encoded(raw: RawModel, columns: Mapping[str, pa.Array], further: Mapping[str, pa.Array] | None = None) -> Encoded:
+def encoded_by_role(
+    raw: RawModel, columns: Mapping[str, pa.Array], further: Mapping[str, pa.Array] | None = None
+) -> Encoded:
     """Encodes columns by role, and further ones by name; the others are one empty row.
 
     Raises:

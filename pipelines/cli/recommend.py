@@ -193,7 +193,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _require_alone(options: argparse.Namespace, retrieve: int) -> None:
-    """Checks what is asked of a pair."""
+    """Checks what is without_context of a pair."""
     if options.retriever is not None:
         raise KfrecError(f"--model {options.model} is a pair, with a first stage of its own; leave out --retriever")
     if options.top > retrieve:
@@ -280,12 +280,12 @@ def _write_vectors(
     name: str,
 ) -> None:
     from components.inference.files import users_in
-    from components.inference.history import asked
+    from components.inference.history import without_context
     from components.inference.vectors import ITEMS, USERS, write_vectors
 
     if named.pair or options.retriever is not None:
         raise KfrecError(f"--vectors: {options.model} is ranked in two stages; name the retrieval model alone")
-    people = users_in(users, named.raw, histories) if users else asked(histories(None))
+    people = users_in(users, named.raw, histories) if users else without_context(histories(None))
     count, items = write_vectors(catalogue, people, Path(options.vectors), name, named.version)
     print(f"{named.description}: {count:,} users in {USERS} and {items:,} items in {ITEMS}, in {options.vectors}")
 
@@ -301,7 +301,7 @@ def _write_all(
     log: BatchLog | None,
 ) -> None:
     from components.inference.files import users_in
-    from components.inference.history import asked
+    from components.inference.history import without_context
     from components.inference.recommend import write_lists
 
     if catalogue.scores_pairs:
@@ -312,7 +312,7 @@ def _write_all(
         )
     counts = write_lists(
         catalogue,
-        users_in(users, named.raw, histories) if users else asked(histories(None)),
+        users_in(users, named.raw, histories) if users else without_context(histories(None)),
         options.top,
         delivery,
         keep_seen=options.keep_seen,

@@ -25,4 +25,4 @@ def test_new_customers_of_the_shop_have_no_events_that_train(monkeypatch: pytest
 def test_the_table_compares_with_the_model_that_knows_nothing() -> None:
     seeds = [{way: np.full((30, len(COLUMNS)), hit) for way, hit in ((WITHOUT, 0.0), (WITH, 1.0))} for _ in range(2)]
     lines = table(seeds).splitlines()
-    assert lines[0] == "60 users" and "+1.0000" in lines[-1] and "+1.0000" not in lines[-2]
+    assert lines[0] == "60 users" and "+1.000" in lines[-1] and "+1.000" not in lines[-2]

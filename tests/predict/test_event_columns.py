@@ -134,6 +134,12 @@ def test_a_file_tells_what_is_known_of_new_users(shop: Path, model: RawModel, tm
     assert (phone != computer).any() and (phone != unknown).any() and (computer != unknown).any()
 
 
+def test_a_wrong_value_of_a_new_user_is_told_with_its_file(shop: Path, model: RawModel, tmp_path: Path) -> None:
+    (tmp_path / "users.jsonl").write_text('{"user": "new", "history": [], "device": ["phone"]}\n')
+    with pytest.raises(KfrecError, match=r"users.jsonl: column device is of the type list"):
+        list(users_in(tmp_path / "users.jsonl", model, lambda users, remedy: iter(())))
+
+
 def test_records_tell_the_columns_of_the_newest_events(shop: Path, model: RawModel) -> None:
     catalogue, found = Catalogue(model), 0
     for names, histories in histories_of(None, str(shop / "tfrecord")):

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from components.artifacts import adopt
 from components.feature_spec import load_feature_spec
-from components.inference.history import Asked
+from components.inference.history import PeopleInContext
 from components.inference.recommend import Delivery, write_lists
 from components.models.sasrec import SasRecParameters
 from components.models.sasrec.model import RANK, SasRec
@@ -78,7 +78,7 @@ def test_the_hit_rate_of_the_evaluation_is_that_of_the_lists(seen_items: str, tm
     evaluated = model.score(columns).outputs[RANK] <= K
     names = [str(place) for place in range(len(samples))]
     catalogue = Catalogue(model)
-    people: Asked = iter([(pa.array(names), columns["history"], {})])
+    people: PeopleInContext = iter([(pa.array(names), columns["history"], {})])
     write_lists(catalogue, people, K, Delivery(str(tmp_path / "lists.csv"), []), keep_seen=None)
     with (tmp_path / "lists.csv").open(newline="") as file:
         listed = {(row["user"], row["item"]) for row in csv.DictReader(file)}

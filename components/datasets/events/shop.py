@@ -31,8 +31,8 @@ _TASTE, _APPEAL, _NOVELTY = 1.6, 1.2, 0.8
 _NEW_FOR = 4.0  # days
 _LIFETIME = 40.0  # days, the mean
 _SEASONS = 28.0  # days
-_GOLDEN = 0.618
-"""Share of them between the seasons of a category and the next one, so that all differ."""
+_SEASON_SHIFT = 0.618
+"""What the season of a category lags behind that of the one before, as a share of the period."""
 _FROM_THE_BEGINNING = 0.6
 """Share of the customers who know the shop on the first day."""
 _STAYS_FOR = 60.0  # days, the mean
@@ -148,9 +148,9 @@ class Customers:
 
     def __init__(self, shelf: Shelf, users: int, days: int, rng: np.random.Generator, season: float = 0.0) -> None:
         self._shelf, self._days, self._rng, self._season = shelf, days, rng, season
-        liked, much = rng.integers(0, len(shelf.taste), (users, 3)), rng.dirichlet(np.ones(3), users)
-        self.interest = shelf.category[liked[np.arange(users), much.argmax(1)]]
-        taste = np.einsum("ukw,uk->uw", shelf.taste[liked], much)
+        liked, share = rng.integers(0, len(shelf.taste), (users, 3)), rng.dirichlet(np.ones(3), users)
+        self.interest = shelf.category[liked[np.arange(users), share.argmax(1)]]
+        taste = np.einsum("ukw,uk->uw", shelf.taste[liked], share)
         strength = _TASTE * rng.gamma(4, 1, (users, 1))
         self._taste = (strength * taste / np.linalg.norm(taste, axis=1, keepdims=True)).astype(np.float32)
         self._thrift = rng.gamma(2, 0.25, users)
@@ -175,8 +175,7 @@ class Customers:
         users, items = np.flatnonzero(comes), shelf.for_sale(day)
         views = rng.poisson(_VIEWS - 1, len(users)) + 1
         novelty = _NOVELTY * np.exp((shelf.first_day[items] - day) / _NEW_FOR)
-        # Seasons of categories begin one after the other.
-        season = self._season * np.sin(2 * np.pi * (day / _SEASONS - shelf.category[items] * _GOLDEN))
+        season = self._season * np.sin(2 * np.pi * (day / _SEASONS - shelf.category[items] * _SEASON_SHIFT))
         appeal = (shelf.appeal[items] + novelty + season).astype(np.float32)
         utility = self._taste[users] @ shelf.taste[items].T + appeal
         cumulative = np.cumsum(np.exp(utility), 1, dtype=np.float64)

@@ -92,10 +92,10 @@ class SasRec(tf.Module):
             ),
         )
         self.events = EventEmbedding(weights.scope("events"), channels.events, width) if channels.events else None
-        told_of = [spec.features[name] for name in of_context]
-        self.context = EventEmbedding(weights.scope("context"), told_of, width) if known else None
+        embedded = [spec.features[name] for name in of_context]
+        self.context = EventEmbedding(weights.scope("context"), embedded, width) if known else None
         self._sequences = {column.field: column.sequence for column in known}
-        self.forgotten = Dropout(weights.scope("histories"), parameters.history_dropout)
+        self.history_dropout = Dropout(weights.scope("histories"), parameters.history_dropout)
         of_events = {**(self.events.tables if self.events else {}), **(self.context.tables if self.context else {})}
         self.tables = {self._target: Table(self.items, 0, rows), **told, **of_events}
         self._dtype = tf.float16 if amp else tf.float32
@@ -148,9 +148,9 @@ class SasRec(tf.Module):
                 name: _following(features[sequence], features[name], next_places)
                 for name, sequence in self._sequences.items()
             }
-            nothing = {name: tf.zeros([1, 1], tf.int32) for name in (self._history, *self._events)}
-            is_told = self.forgotten(tf.ones(tf.shape(history)), training)[..., tf.newaxis] > 0
-            states = tf.where(is_told, states, self._states(nothing, training=False)) + self.context(known)
+            empty = {name: tf.zeros([1, 1], tf.int32) for name in (self._history, *self._events)}
+            has_history = self.history_dropout(tf.ones(tf.shape(history)), training)[..., tf.newaxis] > 0
+            states = tf.where(has_history, states, self._states(empty, training=False)) + self.context(known)
         states = tf.gather_nd(states, places)
         wanted = tf.gather_nd(following, places)
         losses = (
