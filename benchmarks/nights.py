@@ -1,6 +1,7 @@
 """Nights of DLRM whose values come and go: ``python -m benchmarks.nights [--first N] [--nights N] [--rows N]``.
 
-Each night's newest day tests what four ways of training reach, and what they cost (preprocess, tfrecord and train):
+Each night's newest day tests what four ways of training reach, and what preprocess, tfrecord and train cost, in seconds
+of a processor, which other work on the machine does not change:
 
     full          everything trains, with a new vocabulary
     frozen        everything trains, with the first night's vocabulary
@@ -15,9 +16,9 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.planted import CASES
+from benchmarks.process import processor_seconds
 from benchmarks.trained import run_step, trained
 from components.contract import PROBABILITY
 from components.metrics import roc_auc
@@ -41,14 +43,26 @@ LOSS, COST = 0.002, 0.2
 
 @dataclass(frozen=True)
 class Night:
-    """The result of a way of training in a night."""
+    """The result of a way of training in a night.
+
+    Attributes:
+        auc: of the newest day.
+        seconds: of a processor.
+    """
 
     auc: float
     seconds: float
 
 
 def measure(
-    first: int, nights: int, rows: int, turnover: float, seed: int, folder: Path, **training: Any
+    first: int,
+    nights: int,
+    rows: int,
+    turnover: float,
+    seed: int,
+    folder: Path,
+    compared: int | None = None,
+    **training: Any,
 ) -> dict[str, list[Night]]:
     """The nights of each way, from the second one on.
 
@@ -57,6 +71,8 @@ def measure(
         nights: with the first one.
         rows: impressions a day.
         turnover: share of the values that others replace each day.
+        compared: the newest nights, which alone have results; ``None`` is all. Before them, only the ways that
+            continue train.
         training: parameters of the train step, in place of those of ``benchmarks.planted``.
     """
     days = first + nights
@@ -68,13 +84,15 @@ def measure(
         raw, parquet, records = (folder / name / each for each in ("raw", "parquet", "tfrecord"))
         named = ",".join(f"day_{day}" for day in files)
         run_step("download", f"--raw={raw}", "--dataset=criteo", f"--source={folder / 'days'}", f"--files={named}")
-        began = time.monotonic()
+        began = processor_seconds()
         given = _options({"dataset": "criteo", "test_day_share": 1.0, **sampling})
         run_step("preprocess", f"--raw={raw}", f"--parquet={parquet}", *given)
         run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
         start = {"continue_path": str(earlier / "model")} if earlier is not None else {}
         scores = trained("dlrm", {**parameters, **start}, records, folder / name / "model", seed)
-        return Night(roc_auc(scores.labels, scores.outputs[PROBABILITY]), time.monotonic() - began)
+        for read in (raw, parquet):
+            shutil.rmtree(read)
+        return Night(roc_auc(scores.labels, scores.outputs[PROBABILITY]), processor_seconds() - began)
 
     grows = {"vocabulary_slack": 2.0, "evict_after": 7}
     night("first", range(first + 1), grows, None)
@@ -83,7 +101,8 @@ def measure(
     for newest in range(first + 1, days):
         new = [newest - 1, newest]
         replayed = [random.Random(newest).randrange(newest - 1)]
-        for way in WAYS:
+        judged = compared is None or newest >= days - compared
+        for way in WAYS if judged else CONTINUE:
             name, every = f"{way} {newest}".replace(" ", "-"), list(range(newest + 1))
             if way == FULL:
                 result = night(name, every, {}, None)
@@ -93,8 +112,11 @@ def measure(
                 kept = {"frequency_threshold": _NEVER, "evict_share": 0} if way == NO_ADMISSION else {}
                 earlier = {"workflow": str(last[way] / "tfrecord")}
                 result = night(name, replayed + new, {**grows, **kept, **earlier}, last[way])
+                if last[way] != folder / "first":
+                    shutil.rmtree(last[way])
                 last[way] = folder / name
-            found[way].append(result)
+            if judged:
+                found[way].append(result)
             print(f"seed {seed}, night {newest}, {way}: AUC {result.auc:.4f}, {result.seconds:.0f} s", file=sys.stderr)
     return found
 
@@ -112,7 +134,10 @@ def interval(values: Sequence[float]) -> str:
 
 def table(by_seed: Sequence[Mapping[str, Sequence[Night]]]) -> str:
     """A Markdown table with one row per way; differences are between the same nights of the same seed."""
-    lines = ["| way | AUC | against full | against frozen | s a night | cost |", "|---|---:|---:|---:|---:|---:|"]
+    lines = [
+        "| way | AUC | against full | against frozen | processor s a night | cost |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
 
     def of(way: str, figure: str) -> list[float]:
         return [mean(getattr(night, figure) for night in found[way]) for found in by_seed]
@@ -144,11 +169,11 @@ def missed(by_seed: Sequence[Mapping[str, Sequence[Night]]]) -> list[str]:
 def main() -> int:
     options = _parser().parse_args()
     by_seed = []
-    for seed in range(1, options.seeds + 1):
+    for seed in range(options.seed, options.seed + options.seeds):
         with tempfile.TemporaryDirectory(prefix="kfrec-nights-") as folder:
             chosen = dict(each.split("=", 1) for each in options.set)
             sizes = options.first, options.nights, options.rows, options.turnover
-            by_seed.append(measure(*sizes, seed, Path(folder), **chosen))
+            by_seed.append(measure(*sizes, seed, Path(folder), options.compared, **chosen))
     print(table(by_seed))
     for line in (failures := missed(by_seed)):
         print(f"error: {INCREMENTAL}: {line}", file=sys.stderr)
@@ -161,10 +186,12 @@ def _parser() -> argparse.ArgumentParser:
         "--first", type=int, default=1, metavar="N", help="days of the first night, default %(default)s"
     )
     parser.add_argument("--nights", type=int, default=30, metavar="N", help="default %(default)s")
+    parser.add_argument("--compared", type=int, metavar="N", help="the newest nights, with results (all)")
     parser.add_argument("--rows", type=int, default=200_000, metavar="N", help="a day, default %(default)s")
     parser.add_argument("--turnover", type=float, default=0.05, metavar="SHARE", help="a day, default %(default)s")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the trainings")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="default %(default)s")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first one, default %(default)s")
     return parser
 
 

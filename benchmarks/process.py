@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import threading
 import time
@@ -27,6 +28,12 @@ def run_measured(command: Sequence[str]) -> tuple[float, float]:
     if status:
         raise RuntimeError(f"{' '.join(command)} ended with status {status}")
     return seconds, watch.peak / 1e6
+
+
+def processor_seconds() -> float:
+    """What all commands so far took of the processors, which other work on the machine does not change."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class _MemoryWatch:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -32,6 +31,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from benchmarks.nights import CONTINUE, FROZEN, FULL, NO_ADMISSION, WAYS
+from benchmarks.process import processor_seconds
 from benchmarks.shop import found_in, nights, run_command
 from benchmarks.trained import run_step
 from components.datasets.events.shop import DAY, KINDS, OPENING, Shelf, ShopEvents, make_shelf, simulate
@@ -77,6 +77,7 @@ def measure(
     epochs: int,
     replay_share: float,
     season: float = 0.0,
+    compared: int | None = None,
     **training: Any,
 ) -> dict[str, list[Night]]:
     """The nights of each way, from the second one on.
@@ -87,6 +88,8 @@ def measure(
         epochs: of a training on what is new.
         replay_share: see ``components.datasets.definition.Growing``.
         season: of the simulation.
+        compared: the newest nights, which alone have results; ``None`` is all. Before them, only the ways that
+            continue train.
         training: parameters of the train step, in place of ``MODEL``.
     """
     days, rng = first + count + 1, np.random.default_rng(seed)
@@ -116,7 +119,8 @@ def measure(
     last = dict.fromkeys(CONTINUE, folder / "first")
     for night, chosen in nights(events, shelf, users, range(first + 1, days)):
         pc.write_csv(pa.table({"item": np.flatnonzero(night.stock)}), folder / f"stock_{night.day}.csv")
-        for way in WAYS:
+        judged = compared is None or night.day >= days - compared
+        for way in WAYS if judged else CONTINUE:
             name = f"{way} {night.day}".replace(" ", "-")
             if way == FULL:
                 seconds = train(name, night.day, {}, _EVERYTHING)
@@ -132,17 +136,13 @@ def measure(
                 start = {**new, "continue_path": str(last[way] / "model")}
                 seconds = train(name, night.day, {**GROWS, **kept, **earlier}, start)
                 last[way] = folder / name
+            if not judged:
+                continue
             lists = _lists(folder / name, folder / f"stock_{night.day}.csv", users)
             hits = found_in(lists, chosen[0])
             found[way].append(Night(np.flatnonzero(chosen[0].any(1)), hits, seconds))
             print(f"seed {seed}, day {night.day}, {way}: HR@{TOP} {hits.mean():.4f}, {seconds:.0f} s", file=sys.stderr)
     return found
-
-
-def processor_seconds() -> float:
-    """What all commands so far took of the processors."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def write_days(events: ShopEvents, shelf: Shelf, folder: Path, days: int) -> None:
@@ -212,7 +212,7 @@ def main() -> int:
     for seed in range(options.seed, options.seed + options.seeds):
         with tempfile.TemporaryDirectory(prefix="kfrec-shop-nights-") as folder:
             found = measure(options.first, options.nights, options.users, options.items, seed, Path(folder),
-                            options.epochs, options.replay_share, options.season)  # fmt: skip
+                            options.epochs, options.replay_share, options.season, options.compared)  # fmt: skip
         by_seed.append(found)
         print(table(by_seed), flush=True)
     return 0
@@ -222,6 +222,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shop_nights", description=__doc__.partition("\n")[0])
     parser.add_argument("--first", type=int, default=12, metavar="N", help="days of the first night (%(default)s)")
     parser.add_argument("--nights", type=int, default=4, metavar="N", help="nights after it (%(default)s)")
+    parser.add_argument("--compared", type=int, metavar="N", help="the newest nights, with results (all)")
     parser.add_argument("--users", type=int, default=2000, metavar="N", help="customers (%(default)s)")
     parser.add_argument("--items", type=int, default=800, metavar="N", help="items (%(default)s)")
     parser.add_argument("--epochs", type=int, default=3, metavar="N", help="of what is new (%(default)s)")

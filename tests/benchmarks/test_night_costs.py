@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import night_costs
-from benchmarks.night_costs import STEPS, Night, measure, table
+from benchmarks.night_costs import FORMS, STEPS, Night, measure, table
 from components.artifacts import open_artifact
 
 
@@ -19,9 +21,16 @@ def test_the_table_has_a_row_for_each_number_of_days() -> None:
     assert table(nights).splitlines()[3] == "| 30 | 30,000 | 70 | 30.0, 30.0, 30.0 | 300, 300, 300 |"
 
 
+SMALL: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    "events": ({"test_reviews": 0.2}, {"item_dim": 8, "feed_forward_dim": 16}),
+    "criteo": ({}, {"embedding_dim": 4, "bottom_mlp_dims": "8,4", "top_mlp_dims": "8,1", "global_batch_size": 500}),
+}
+
+
 @pytest.mark.slow
-def test_more_history_is_read_and_the_same_days_train(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, in_this_process: Callable[..., None]
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_days_train_after_more_history(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, in_this_process: Callable[..., None]
 ) -> None:
     def measured(words: Sequence[str]) -> tuple[float, float]:
         in_this_process(words[2].removeprefix("components."), *words[3:])
@@ -29,10 +38,12 @@ def test_more_history_is_read_and_the_same_days_train(
 
     monkeypatch.setattr(night_costs, "run_step", in_this_process)
     monkeypatch.setattr(night_costs, "run_measured", measured)
-    monkeypatch.setattr(night_costs, "SAMPLING", {**night_costs.SAMPLING, "test_reviews": 0.2})
-    monkeypatch.setattr(night_costs, "MODEL", {**night_costs.MODEL, "item_dim": 8, "feed_forward_dim": 16})
-    one, other = measure([1, 4], 300, 200, 1, tmp_path)
-    assert (one.history, other.history) == (1, 4) and one.events < other.events
-    assert set(one.seconds) == set(one.memory) == set(STEPS) and one.samples > 0
-    newest = [open_artifact(tmp_path / days / "night" / "raw").files[-1].size for days in ("1", "4")]
-    assert newest[0] == newest[1]
+    sampling, training = SMALL[form]
+    given = FORMS[form]
+    small = replace(given, sampling={**given.sampling, **sampling}, training={**given.training, **training})
+    one, other = measure(small, [1, 4], 1, 1, tmp_path)
+    assert (one.history, other.history) == (1, 4) and one.samples > 0
+    assert set(one.seconds) == set(one.memory) == set(STEPS)
+    files = [open_artifact(tmp_path / days / "night" / "raw").files for days in ("1", "4")]
+    assert (len(files[0]), len(files[1])) == (3, 6 if form == "events" else 3)
+    assert files[0][-1].size == files[1][-1].size
