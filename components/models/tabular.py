@@ -11,7 +11,7 @@ from components.contract import LOGIT, PIECES, only_label
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME
-from components.models.layers.embedding_tables import EmbeddingTables
+from components.models.layers.embedding_tables import EmbeddingTables, Initial, uniform_by_rows
 from components.models.layers.weights import Weights
 from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy, embedding_penalty
 
@@ -95,15 +95,25 @@ class TabularModel(tf.Module):
     Args:
         penalty: weight of the embeddings' penalty.
         amp: whether the embeddings are float16; tables, logits and losses stay float32.
+        initial: creates the variables of the tables.
     """
 
-    def __init__(self, weights: Weights, spec: FeatureSpec, width: int, penalty: float, amp: bool) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        spec: FeatureSpec,
+        width: int,
+        penalty: float,
+        amp: bool,
+        initial: Initial = uniform_by_rows,
+    ) -> None:
         super().__init__()
         self._channels = read_tabular(spec)
         self.serving_features = self._channels.serving_features
         self._penalty, self._dtype = penalty, tf.float16 if amp else tf.float32
         embedded = (*self._channels.categorical, *self._channels.multihot)
-        self.embed = EmbeddingTables(weights.scope("embedding"), embedded, [width] * len(embedded), dtype=self._dtype)
+        widths = [width] * len(embedded)
+        self.embed = EmbeddingTables(weights.scope("embedding"), embedded, widths, initial, self._dtype)
         self.tables = self.embed.tables
 
     def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:

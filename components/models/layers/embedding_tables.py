@@ -20,6 +20,11 @@ def uniform_by_rows(weights: Weights, name: str, shape: tuple[int, int]) -> tf.V
     return weights.uniform(name, shape, math.sqrt(1.0 / shape[0]))
 
 
+def uniform(weights: Weights, name: str, shape: tuple[int, int]) -> tf.Variable:
+    """Uniform in ±0.05, as Keras' Embedding layers start."""
+    return weights.uniform(name, shape, 0.05)
+
+
 class EmbeddingTables(tf.Module):
     """Embeds one id, or sums the embeddings of a list of ids, per feature.
 
