@@ -47,8 +47,9 @@ MODEL: Mapping[str, Any] = {
     "model_type": "sasrec", "task": "next_item", "item_dim": 32, "attention_layers": 1, "feed_forward_dim": 64,
     "state_dropout": 0.2, "global_batch_size": 128,
 }  # fmt: skip
-# A training on everything ends by its validation samples; one on a day has too few of them.
-_EVERYTHING: Mapping[str, Any] = {"epochs": 60, "patience": 6}
+# A training on everything ends by its validation samples; one on a day has too few of them. SASRec's defaults: it first
+# learns what is popular, and then its validation metric stands still for some epochs.
+_EVERYTHING: Mapping[str, Any] = {"epochs": 100, "patience": 20}
 GROWS: Mapping[str, Any] = {"vocabulary_slack": 0.5}
 
 
