@@ -56,8 +56,10 @@ class DcnV2(TabularModel):
         logit = deep(cross(x))              stacked
 
     The last layer of the deep network is a logit. Batch normalisation and the penalty of the embeddings are not part of
-    the published model; they are off by default. Tables start uniform, whatever their size: crosses multiply embeddings,
-    and those of a feature of few values would outweigh the others if they started larger.
+    the published model; they are off by default.
+
+    Tables start uniform in one range, whatever their size: crosses multiply embeddings, and those of a feature of few
+    values would outweigh the others if they started larger.
 
     Args:
         amp: whether the deep network computes in float16; weights, tables, crosses, logits and losses stay float32.
