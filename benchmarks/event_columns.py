@@ -23,13 +23,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from benchmarks.intervals import interval_text
 from benchmarks.trained import run_step, trained
 from components.artifacts import adopt
 from components.datasets.events.shop import DEVICES, KINDS, PURCHASE, devices_of, make_shelf, simulate
 from components.feature_spec import Channel, load_feature_spec
 from components.feature_spec.event_columns import EventColumn
 from components.feature_spec.spec import FILENAME
-from components.metrics import mean_interval
 from components.tasks.catalogue import discounted_gains
 from components.tasks.next_item import RANK, USER
 
@@ -207,19 +207,15 @@ def table(by_seed: Sequence[Mapping[str, tuple[np.ndarray, np.ndarray]]]) -> str
     users = np.concatenate([found[WITHOUT][0] for found in by_seed])
     gains = {variant: np.concatenate([found[variant][1] for found in by_seed]) for variant in by_seed[0]}
 
-    def told(values: np.ndarray, sign: str = "") -> str:
-        interval = mean_interval(values, clusters=users)
-        return f"{interval.estimate:{sign}.4f} ({interval.low:{sign}.4f} to {interval.high:{sign}.4f})"
-
     lines = [
         f"{len(users):,} test samples of {len(np.unique(users)):,} users\n",
         f"| columns | NDCG@{TOP} | above {WITHOUT} | of each seed |",
         "|---|---|---|---|",
     ]
     for variant, values in gains.items():
-        above = "" if variant == WITHOUT else told(values - gains[WITHOUT], "+")
+        above = "" if variant == WITHOUT else interval_text(values - gains[WITHOUT], users, "+", 4)
         each = ", ".join(f"{(found[variant][1] - found[WITHOUT][1]).mean():+.4f}" for found in by_seed) if above else ""
-        lines.append(f"| {variant} | {told(values)} | {above} | {each} |")
+        lines.append(f"| {variant} | {interval_text(values, users, digits=4)} | {above} | {each} |")
     return "\n".join(lines)
 
 

@@ -38,10 +38,10 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from benchmarks.intervals import interval_text
 from benchmarks.shop import Lists, found_in, nights, run_command
-from benchmarks.trained import run_step
+from benchmarks.trained import options_of, run_step
 from components.datasets.events.shop import DAY, KINDS, OPENING, make_shelf, simulate, titles_of
-from components.metrics import mean_interval
 
 TOP, CATEGORIES = 10, 20
 POPULAR, WITHOUT = "popularity in the category", "sasrec, new items by their popularity in the category"
@@ -141,7 +141,7 @@ def _trained(
     os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder / 'mlflow.db'}"
     files = ",".join(f"{day}.csv" for day in days)
     run_step("download", f"--raw={raw}", "--dataset=events", f"--source={folder / 'days'}", f"--files={files}")
-    given = _options({**sampling, "item_columns": options.columns})
+    given = options_of({**sampling, "item_columns": options.columns})
     run_step("preprocess", f"--raw={raw}", f"--parquet={parquet}", *given)
     run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
     every: dict[str, Mapping[str, Any]] = {WITHOUT: {"item_features": "none"}} | {
@@ -152,7 +152,7 @@ def _trained(
     ways = {way: settings for way, settings in every.items() if settings["item_features"] in options.features}
     chosen = dict(each.split("=", 1) for each in options.set)
     for number, settings in enumerate(ways.values()):
-        model = _options({**_MODEL, **chosen, **settings, "seed": seed})
+        model = options_of({**_MODEL, **chosen, **settings, "seed": seed})
         run_step("train", f"--tfrecord={records}", f"--model={folder / f'model_{number}'}", *model)
     return list(ways)
 
@@ -286,10 +286,6 @@ def _events(rows: Sequence[tuple[str, str, int]]) -> pa.Table:
     return pa.table({name: values.cast(pa.int64()) for name, values in numbers.items()})
 
 
-def _options(values: Mapping[str, Any]) -> list[str]:
-    return [f"--{name}={value}" for name, value in values.items()]
-
-
 def table(by_seed: Sequence[Found]) -> str:
     """A Markdown table with a row for each way, and a column for each of COLUMNS that has choices. Intervals are of the
     bootstrap over customers; differences are between the lists of one customer on one day."""
@@ -297,13 +293,6 @@ def table(by_seed: Sequence[Found]) -> str:
     def joined(way: str) -> tuple[np.ndarray, np.ndarray]:
         users, hits = zip(*(day for found in by_seed for day in found[way]), strict=True)
         return np.concatenate(users), np.concatenate(hits)
-
-    def told(values: np.ndarray, users: np.ndarray, sign: str = "") -> str:
-        has = np.isfinite(values)
-        interval = mean_interval(values[has], clusters=users[has])
-        if np.isnan(interval.low):  # too few hits
-            return f"{interval.estimate:{sign}.3f}"
-        return f"{interval.estimate:{sign}.3f} ({interval.low:{sign}.3f} to {interval.high:{sign}.3f})"
 
     base_is = next(way for way in by_seed[0] if "categories" in way)
     users, base = joined(base_is)
@@ -318,8 +307,9 @@ def table(by_seed: Sequence[Found]) -> str:
     ]
     for way in by_seed[0]:
         hits = joined(way)[1]
-        cells = [told(hits[:, place], users) for place in places]
-        cells += [told(hits[:, place] - base[:, place], users, "+") if way != base_is else "" for place in places]
+        cells = [interval_text(hits[:, place], users) for place in places]
+        over = hits - base
+        cells += [interval_text(over[:, place], users, "+") if way != base_is else "" for place in places]
         lines.append(f"| {way} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -29,8 +29,9 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from benchmarks.shop import Lists, interval_text, run_command
-from benchmarks.trained import run_step
+from benchmarks.intervals import interval_text
+from benchmarks.shop import Lists, run_command
+from benchmarks.trained import options_of, run_step
 from components.datasets.events.shop import DAY, OPENING, Customers, make_shelf
 
 TOP, FOLDS, YEARS = 10, 5, 5
@@ -166,9 +167,9 @@ def measure(new: Newcomers, seed: int, folder: Path, settings: Mapping[str, Any]
     unknown = dict.fromkeys(("event_categories", "event_numbers", "known_columns"), "")
     for number, (way, known) in enumerate({WITHOUT: {**new.known, **unknown}, WITH: new.known}.items()):
         parquet, records, model = (folder / f"{step}_{number}" for step in ("parquet", "tfrecord", "model"))
-        run_step("preprocess", f"--raw={folder / 'raw'}", f"--parquet={parquet}", *_options({**_SAMPLING, **known}))
+        run_step("preprocess", f"--raw={folder / 'raw'}", f"--parquet={parquet}", *options_of({**_SAMPLING, **known}))
         run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
-        given = _options({**_MODEL, **settings, "seed": seed})
+        given = options_of({**_MODEL, **settings, "seed": seed})
         run_step("train", f"--tfrecord={records}", f"--model={model}", *given)
         lists[way] = _listed(model, folder, new.users["user"].to_numpy())
     found = {}
@@ -192,10 +193,6 @@ def _listed(model: Path, folder: Path, users: np.ndarray) -> Lists:
     lists = np.zeros((len(users), TOP), np.int64)
     lists[np.searchsorted(users, user), rank - 1] = item
     return lists
-
-
-def _options(values: Mapping[str, Any]) -> list[str]:
-    return [f"--{name}={value}" for name, value in values.items()]
 
 
 def table(by_seed: Sequence[Found]) -> str:

@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks import shop_nights
 from benchmarks.planted import CASES
 from benchmarks.process import processor_seconds, run_measured
-from benchmarks.shop_nights import CATEGORIES, options_of, write_days
-from benchmarks.trained import run_step
+from benchmarks.shop_nights import CATEGORIES, write_days
+from benchmarks.trained import options_of, run_step
 from components.artifacts import open_artifact
 from components.datasets.events.shop import make_shelf, simulate
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.planted import CASES
 from benchmarks.process import processor_seconds
-from benchmarks.trained import run_step, trained
+from benchmarks.trained import options_of, run_step, trained
 from components.contract import PROBABILITY
 from components.metrics import roc_auc
 
@@ -77,7 +77,7 @@ def measure(
     """
     days = first + nights
     generated = {"synthetic_impressions": rows * days, "synthetic_days": days, "synthetic_turnover": turnover}
-    run_step("download", f"--raw={folder / 'days'}", "--dataset=criteo", f"--seed={seed}", *_options(generated))
+    run_step("download", f"--raw={folder / 'days'}", "--dataset=criteo", f"--seed={seed}", *options_of(generated))
     parameters = {**CASES["dlrm"].training, **training}
 
     def night(name: str, files: Sequence[int], sampling: Mapping[str, Any], earlier: Path | None) -> Night:
@@ -85,7 +85,7 @@ def measure(
         named = ",".join(f"day_{day}" for day in files)
         run_step("download", f"--raw={raw}", "--dataset=criteo", f"--source={folder / 'days'}", f"--files={named}")
         began = processor_seconds()
-        given = _options({"dataset": "criteo", "test_day_share": 1.0, **sampling})
+        given = options_of({"dataset": "criteo", "test_day_share": 1.0, **sampling})
         run_step("preprocess", f"--raw={raw}", f"--parquet={parquet}", *given)
         run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
         start = {"continue_path": str(earlier / "model")} if earlier is not None else {}
@@ -119,10 +119,6 @@ def measure(
                 found[way].append(result)
             print(f"seed {seed}, night {newest}, {way}: AUC {result.auc:.4f}, {result.seconds:.0f} s", file=sys.stderr)
     return found
-
-
-def _options(values: Mapping[str, Any]) -> list[str]:
-    return [f"--{name}={value}" for name, value in values.items()]
 
 
 def interval(values: Sequence[float]) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.trained import run_step, trained
+from benchmarks.trained import options_of, run_step, trained
 from components import registry
 from components.contract import PROBABILITY
 from components.metrics import RankedGroups, roc_auc
@@ -135,20 +135,16 @@ def measure(model: str, rows: int, shuffled: bool, folder: Path, **training: Any
     made = {"dataset": dataset, "synthetic_shuffled_labels": shuffled, name: round(rows / rows_each), **case.generation}
     sampled = {"dataset": dataset, **case.sampling}
     raw, parquet, records = (folder / each for each in ("raw", "parquet", "tfrecord"))
-    run_step("download", f"--raw={raw}", *_options(made))
-    run_step("preprocess", f"--raw={raw}", f"--parquet={parquet}", *_options(sampled))
+    run_step("download", f"--raw={raw}", *options_of(made))
+    run_step("preprocess", f"--raw={raw}", f"--parquet={parquet}", *options_of(sampled))
     size = {f"prebatch_{split}_size": 1024 for split in ("train", "test")}
-    run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}", *_options(size))
+    run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}", *options_of(size))
     scores = trained(model, {**case.training, **training}, records, folder / "model", seed=1)
     reached = {AUC: roc_auc(scores.labels, scores.outputs[PROBABILITY])}
     if "group" in scores.kept:
         reached[MAP] = RankedGroups(scores.labels, scores.outputs[PROBABILITY], scores.kept["group"]).mean(_RANKED)
     best = case.best(STEPS["download"].of(**made), STEPS["preprocess"].of(**sampled))
     return Result(len(scores.labels), reached, best, time.monotonic() - started)
-
-
-def _options(values: Mapping[str, Any]) -> list[str]:
-    return [f"--{name}={value}" for name, value in values.items()]
 
 
 def table(results: Mapping[str, Result]) -> str:

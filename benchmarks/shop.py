@@ -32,8 +32,8 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 from scipy import sparse
 
+from benchmarks.intervals import interval_text
 from components.datasets.events.shop import DAY, KINDS, OPENING, PURCHASE, Shelf, ShopEvents, make_shelf, simulate
-from components.metrics import mean_interval
 
 TOP = 20
 # Of launches, as in docs/tonights-lists.md.
@@ -216,11 +216,6 @@ def found_in(lists: Lists, chosen: np.ndarray) -> np.ndarray:
     """Of each customer with choices, whether one is in the list, float64 ``[n]``."""
     found = np.any(np.take_along_axis(chosen, np.maximum(lists, 0), 1) & (lists >= 0), axis=1)
     return np.asarray(found[np.any(chosen, axis=1)], np.float64)
-
-
-def interval_text(hits: np.ndarray, users: np.ndarray, sign: str = "") -> str:
-    interval = mean_interval(hits, clusters=users)
-    return f"{interval.estimate:{sign}.3f} ({interval.low:{sign}.3f} to {interval.high:{sign}.3f})"
 
 
 def run_command(*arguments: str) -> None:

@@ -30,12 +30,12 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from benchmarks.intervals import interval_text
 from benchmarks.nights import CONTINUE, FROZEN, FULL, NO_ADMISSION, WAYS
 from benchmarks.process import processor_seconds
 from benchmarks.shop import found_in, nights, run_command
-from benchmarks.trained import run_step
+from benchmarks.trained import options_of, run_step
 from components.datasets.events.shop import DAY, KINDS, OPENING, Shelf, ShopEvents, make_shelf, simulate
-from components.metrics import mean_interval
 
 TOP, CATEGORIES = 10, 20
 _NEVER = 10**9
@@ -175,10 +175,6 @@ def _lists(folder: Path, stock: Path, users: int) -> np.ndarray:
     return lists
 
 
-def options_of(values: Mapping[str, Any]) -> list[str]:
-    return [f"--{name}={value}" for name, value in values.items()]
-
-
 def table(by_seed: Sequence[Mapping[str, Sequence[Night]]]) -> str:
     """A Markdown table with one row per way. Intervals are of the bootstrap over customers; differences are between the
     lists of one customer on one night."""
@@ -193,9 +189,7 @@ def table(by_seed: Sequence[Mapping[str, Sequence[Night]]]) -> str:
     )
 
     def told(values: np.ndarray, sign: str = "") -> str:
-        interval = mean_interval(values, clusters=users)
-        ends = "" if interval.low is None else f" ({interval.low:{sign}.4f} to {interval.high:{sign}.4f})"
-        return f"{interval.estimate:{sign}.4f}{ends}"
+        return interval_text(values, users, sign, digits=4)
 
     def seconds(way: str) -> float:
         return mean(night.seconds for found in by_seed for night in found[way])

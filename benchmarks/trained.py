@@ -15,6 +15,11 @@ from components.feature_spec import load_feature_spec
 from components.tasks import Scores
 
 
+def options_of(values: Mapping[str, Any]) -> list[str]:
+    """Parameters as options of a step's command."""
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
 def run_step(name: str, *arguments: str) -> None:
     """Runs a step's command.
 
@@ -36,9 +41,9 @@ def train(model: str, parameters: Mapping[str, Any], records: Path, folder: Path
         folder: receives the model.
         seed: of the training.
     """
-    options = [f"--{name}={value}" for name, value in parameters.items()]
     os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder.parent / 'mlflow.db'}"
-    run_step("train", f"--model_type={model}", f"--tfrecord={records}", f"--model={folder}", f"--seed={seed}", *options)
+    given = {"model_type": model, "tfrecord": records, "model": folder, "seed": seed, **parameters}
+    run_step("train", *options_of(given))
 
 
 def score(model: str, records: Path, folder: Path) -> Scores:

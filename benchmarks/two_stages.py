@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.intervals import interval_text
 from components.feature_spec import load_feature_spec
 from components.feature_spec.spec import TEST, VALIDATION
-from components.metrics import Interval, mean_interval
 from components.random_draws import hashes
 from components.scoring import load_raw_model
 from components.scoring.catalogue import Catalogue
@@ -63,7 +63,7 @@ def main() -> None:
         values = [discounted_gains(ranks, TOP), hits(ranks, TOP)]
         rivals = rivals or values
         shown = [
-            _text(mean_interval(each, clusters=choices.owners))
+            interval_text(each, choices.owners, digits=4)
             for own, rival in zip(values, rivals, strict=True)
             for each in (own, own - rival)
         ]
@@ -74,10 +74,6 @@ def _of(choices: Choices, chosen: np.ndarray) -> Choices:
     rows = pa.array(np.arange(len(choices.owners))[chosen])
     users, histories, items = (each.take(rows) for each in choices[:3])
     return Choices(users, histories, items, choices.owners[chosen])
-
-
-def _text(interval: Interval) -> str:
-    return f"{interval.estimate:.4f} ({interval.low:.4f} to {interval.high:.4f})"
 
 
 def _parser() -> argparse.ArgumentParser:
