@@ -56,10 +56,13 @@ def test_a_table_may_lack_kinds_of_columns(spec, parameters, make_batch, left):
     assert found.shape == (7,) and np.isfinite(terms["cross_entropy"].total).all()
 
 
-def test_tables_of_few_values_start_no_larger_than_others(spec, parameters):
-    model: Any = build_model(parameters("dcn_v2"), spec)
-    largest = {name: np.abs(table.variable.numpy()).max() for name, table in model.tables.items()}
-    assert len(largest) > 1 and all(0 < value <= 0.05 for value in largest.values())
+def test_embeddings_start_within_the_limit(spec, parameters):
+    def largest(**values: float) -> list[float]:
+        model: Any = build_model(parameters("dcn_v2", **values), spec)
+        return [np.abs(table.variable.numpy()).max() for table in model.tables.values()]
+
+    assert all(0 < value <= 0.05 for value in largest(embedding_limit=0.05))
+    assert all(value > 0.05 for value in largest())
 
 
 def test_dropout_acts_on_every_hidden_layer_and_in_training_only(spec, parameters, make_batch):

@@ -30,6 +30,9 @@ class DcnV2Parameters:
     deep_dropout: float = param(0.0, "Dropout of the deep network's hidden layers", at_least=0, at_most=0.99)
     batch_normalization: bool = BATCH_NORMALIZATION
     embedding_l2: float = EMBEDDING_L2
+    embedding_limit: float = param(
+        0.0, "Embeddings start uniform in plus or minus this; 0 is sqrt(1 / rows) of each table", at_least=0, at_most=1
+    )
     learning_rate: float = param(0.0001, "Learning rate", at_least=0)
 
 
@@ -52,7 +55,8 @@ MODEL = ModelDefinition(
         "deep_hidden_units": (128, 64),
         "learning_rate": 0.002,
     },
-    # Those of Wide & Deep, whose deep part is the same.
+    # Those of Wide & Deep, whose deep part is the same. Embeddings start as Keras' do: crosses multiply them, and where
+    # tables differ in size by far, those of the large ones would start too small to be learned.
     dataset_defaults={
         "tabular": {
             "epochs": 30,
@@ -66,6 +70,7 @@ MODEL = ModelDefinition(
             "deep_dropout": 0.5,
             "batch_normalization": True,
             "embedding_l2": 0.1,
+            "embedding_limit": 0.05,
             "learning_rate": 0.001,
         }
     },

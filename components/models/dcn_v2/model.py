@@ -9,7 +9,7 @@ import tensorflow as tf
 from components.feature_spec import FeatureSpec
 from components.models.dcn_v2 import STACKED, DcnV2Parameters
 from components.models.layers.dense import Dense
-from components.models.layers.embedding_tables import uniform
+from components.models.layers.embedding_tables import uniform_by_rows, uniform_in
 from components.models.layers.mlp import Mlp
 from components.models.layers.weights import Weights
 from components.models.ops.dense import project
@@ -58,9 +58,6 @@ class DcnV2(TabularModel):
     The last layer of the deep network is a logit. Batch normalisation and the penalty of the embeddings are not part of
     the published model; they are off by default.
 
-    Tables start uniform in one range, whatever their size: crosses multiply embeddings, and those of a feature of few
-    values would outweigh the others if they started larger.
-
     Args:
         amp: whether the deep network computes in float16; weights, tables, crosses, logits and losses stay float32.
 
@@ -71,7 +68,8 @@ class DcnV2(TabularModel):
 
     def __init__(self, parameters: DcnV2Parameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
         weights, width = Weights(seed), parameters.embedding_dim
-        super().__init__(weights, spec, width, parameters.embedding_l2, amp, uniform)
+        initial = uniform_in(parameters.embedding_limit) if parameters.embedding_limit else uniform_by_rows
+        super().__init__(weights, spec, width, parameters.embedding_l2, amp, initial)
         inputs = width * len(self.tables) + self._channels.numbers
         self.cross = CrossNetwork(weights.scope("cross"), inputs, parameters.cross_layers, parameters.cross_rank)
         units, normalized = (*parameters.deep_hidden_units, 1), parameters.batch_normalization

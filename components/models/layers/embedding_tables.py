@@ -20,9 +20,9 @@ def uniform_by_rows(weights: Weights, name: str, shape: tuple[int, int]) -> tf.V
     return weights.uniform(name, shape, math.sqrt(1.0 / shape[0]))
 
 
-def uniform(weights: Weights, name: str, shape: tuple[int, int]) -> tf.Variable:
-    """Uniform in ±0.05, as Keras' Embedding layers start."""
-    return weights.uniform(name, shape, 0.05)
+def uniform_in(limit: float) -> Initial:
+    """Uniform in ±limit, whatever the size of the table."""
+    return lambda weights, name, shape: weights.uniform(name, shape, limit)
 
 
 class EmbeddingTables(tf.Module):
