@@ -104,10 +104,10 @@ def measure(
         judged = compared is None or newest >= days - compared
         for way in WAYS if judged else CONTINUE:
             name, every = f"{way} {newest}".replace(" ", "-"), list(range(newest + 1))
-            if way == FULL:
-                result = night(name, every, {}, None)
-            elif way == FROZEN:
-                result = night(name, every, {"workflow": str(folder / "first" / "tfrecord")}, None)
+            if way not in CONTINUE:
+                known = {"workflow": str(folder / "first" / "tfrecord")} if way == FROZEN else {}
+                result = night(name, every, known, None)
+                shutil.rmtree(folder / name)
             else:
                 kept = {"frequency_threshold": _NEVER, "evict_share": 0} if way == NO_ADMISSION else {}
                 earlier = {"workflow": str(last[way] / "tfrecord")}
