@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import shop_nights
+from benchmarks.nights import GROWS, SAMPLING, TURNOVER
 from benchmarks.planted import CASES
 from benchmarks.process import processor_seconds, run_measured
 from benchmarks.shop_nights import CATEGORIES, write_days
@@ -31,7 +32,6 @@ from components.datasets.events.shop import make_shelf, simulate
 
 STEPS = ("preprocess", "tfrecord", "train")
 _NEW = 2
-_TURNOVER = 0.05
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _write_shop(days: int, thousands: int, seed: int, folder: Path) -> None:
 
 
 def _write_impressions(days: int, thousands: int, seed: int, folder: Path) -> None:
-    sizes = dict(synthetic_impressions=1000 * thousands * days, synthetic_days=days, synthetic_turnover=_TURNOVER)
+    sizes = dict(synthetic_impressions=1000 * thousands * days, synthetic_days=days, synthetic_turnover=TURNOVER)
     run_step("download", "--dataset=criteo", f"--raw={folder}", f"--seed={seed}", *options_of(sizes))
 
 
@@ -87,8 +87,8 @@ FORMS = {
         file="day_{}",
         read=lambda history: history[:1],
         rows="impressions",
-        sampling={"dataset": "criteo", "test_day_share": 1.0},
-        grows={"vocabulary_slack": 2.0, "evict_after": 7},
+        sampling=SAMPLING,
+        grows=GROWS,
         continues={},
         training={"model_type": "dlrm", **CASES["dlrm"].training},
     ),

@@ -35,6 +35,9 @@ FULL, FROZEN, INCREMENTAL, NO_ADMISSION = "full", "frozen", "incremental", "no a
 WAYS = (FULL, FROZEN, INCREMENTAL, NO_ADMISSION)
 CONTINUE = (INCREMENTAL, NO_ADMISSION)
 _NEVER = 10**9
+SAMPLING: Mapping[str, Any] = {"dataset": "criteo", "test_day_share": 1.0}
+GROWS: Mapping[str, Any] = {"vocabulary_slack": 2.0, "evict_after": 7}
+TURNOVER = 0.05
 # Quantiles of Student's distribution for a 95 % interval, by the number of seeds.
 _STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
 # Targets of INCREMENTAL: largest loss of AUC against FULL, and share of its cost.
@@ -85,7 +88,7 @@ def measure(
         named = ",".join(f"day_{day}" for day in files)
         run_step("download", f"--raw={raw}", "--dataset=criteo", f"--source={folder / 'days'}", f"--files={named}")
         began = processor_seconds()
-        given = options_of({"dataset": "criteo", "test_day_share": 1.0, **sampling})
+        given = options_of({**SAMPLING, **sampling})
         run_step("preprocess", f"--raw={raw}", f"--parquet={parquet}", *given)
         run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
         start = {"continue_path": str(earlier / "model")} if earlier is not None else {}
@@ -94,8 +97,7 @@ def measure(
             shutil.rmtree(read)
         return Night(roc_auc(scores.labels, scores.outputs[PROBABILITY]), processor_seconds() - began)
 
-    grows = {"vocabulary_slack": 2.0, "evict_after": 7}
-    night("first", range(first + 1), grows, None)
+    night("first", range(first + 1), GROWS, None)
     found: dict[str, list[Night]] = {way: [] for way in WAYS}
     last = dict.fromkeys(CONTINUE, folder / "first")
     for newest in range(first + 1, days):
@@ -111,7 +113,7 @@ def measure(
             else:
                 kept = {"frequency_threshold": _NEVER, "evict_share": 0} if way == NO_ADMISSION else {}
                 earlier = {"workflow": str(last[way] / "tfrecord")}
-                result = night(name, replayed + new, {**grows, **kept, **earlier}, last[way])
+                result = night(name, replayed + new, {**GROWS, **kept, **earlier}, last[way])
                 if last[way] != folder / "first":
                     shutil.rmtree(last[way])
                 last[way] = folder / name
@@ -184,7 +186,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nights", type=int, default=30, metavar="N", help="default %(default)s")
     parser.add_argument("--compared", type=int, metavar="N", help="the newest nights, with results (all)")
     parser.add_argument("--rows", type=int, default=200_000, metavar="N", help="a day, default %(default)s")
-    parser.add_argument("--turnover", type=float, default=0.05, metavar="SHARE", help="a day, default %(default)s")
+    parser.add_argument("--turnover", type=float, default=TURNOVER, metavar="SHARE", help="a day, default %(default)s")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the trainings")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="default %(default)s")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first one, default %(default)s")

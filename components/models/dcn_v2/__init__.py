@@ -55,8 +55,8 @@ MODEL = ModelDefinition(
         "deep_hidden_units": (128, 64),
         "learning_rate": 0.002,
     },
-    # Those of Wide & Deep, whose deep part is the same. Embeddings start as Keras' do: crosses multiply them, and where
-    # tables differ in size by far, those of the large ones would start too small to be learned.
+    # Those of Wide & Deep, whose deep part is the same. Tables start in one range, as Keras' do: by their rows, small
+    # tables start large and large ones small, and their ids are learned worse (docs/results.md).
     dataset_defaults={
         "tabular": {
             "epochs": 30,
